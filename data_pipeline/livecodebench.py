@@ -1,6 +1,6 @@
 """Reads LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite): problems to evaluate on.
 
-There are no solutions. All tests are kept, however long: a score that is to be compared with others' needs them.
+Rows have no solutions. All tests are kept, however long: a score that is to be compared with others' needs them.
 """
 
 import base64

@@ -28,8 +28,8 @@ _KINDS = {
 def read_rows(path: str | Path) -> Iterator[Row | BadRow]:
     """The rows of the files in order, read as they are asked for: datasets may be larger than the memory.
 
-    A BadRow takes the place of a line that is not a JSON object. Raises ValueError, in one line, if there is no file,
-    or if one is of an unknown kind or unreadable as a whole.
+    A BadRow takes the place of a line that is not a JSON object. Raises ValueError, in one line, without any file, and
+    for one of an unknown kind or that is unreadable as a whole.
     """
     return (row for _, row in numbered_rows(path))
 

@@ -1,6 +1,6 @@
 """What the readers of streams share: problems whose solution is a program that reads standard input.
 
-Sets to train on keep a part of their tests. Up to `MOST_TESTS` that are no longer than `LONGEST_TEST` are as many as a
+Training sets keep a part of their tests. Up to `MOST_TESTS` that are no longer than `LONGEST_TEST` are as many as a
 solution can pass within its limits, and thousands of problems with them fit in memory. Longer tests measure speed.
 """
 
@@ -128,7 +128,7 @@ def as_text(value: object, what: str) -> str:
 
 
 def first_parsing(programs: Sequence[str]) -> str:
-    """The first of these programs that is Python 3; "" if there is none at all. Raises BadRow if none of them is."""
+    """The first of these programs that is Python 3; "" of none. Raises BadRow if none of them is."""
     reason = ""
     for program in programs:
         try:

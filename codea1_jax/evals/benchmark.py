@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from threading import BoundedSemaphore
 from typing import Literal
 
 from codea1_jax.game.tasks import task_of
@@ -44,6 +45,7 @@ SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allo
 LimitsOf = Literal["ours", "paper", "paper_last"]
 """By which limits programs are judged: ours follow the reference; the original's are longer after the last step."""
 
+_CHECKING = BoundedSemaphore(32)
 _MOST_CHECKED = 100  # tests that a check of its own may hold
 LIVE_SECONDS = 6.0  # for a test where nothing is known: LiveCodeBench's own
 
@@ -107,14 +109,15 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
     limits: dict[Problem, Limits] = {}
     missing, unsound = [], []
     for problem in problems:
+        if not _check(problem):
+            unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
+            continue
         if problem not in checks:
             limits[problem] = _unknown_limits(problem)
             continue
         result = checks[problem].result()
         reason = f"{result.verdict.status}: {result.verdict.detail}".removesuffix(": ")
-        if not _check(problem):
-            unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
-        elif result.passed:
+        if result.passed:
             limits[problem] = _limits(result.cpu_seconds)
         elif module := _MISSING.search(reason):
             missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
@@ -138,7 +141,7 @@ def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -
     if problem.task is Task.STREAM:
         job = _run_on_golden_tests(problem, whole, limits)
         if problem.checker:
-            return in_thread(lambda: _whole(_checked(judge, problem, job)), name="checker")
+            return _in_turn(lambda: _whole(_checked(judge, problem, job)))
         return then(judge.submit_judge(job), _whole)
     job = CheckJob(whole, _check(problem), problem.called, limits, problem.source in _BESIDE)
     return judge.submit(job)
@@ -150,6 +153,14 @@ def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> Judg
         Test(test.call, encode_output(test.stated), tolerance=test.tolerance) for test in read_golden_tests(problem)
     )
     return JudgeJob(program, tests, allowed(problem, limits), task=problem.task)
+
+
+def _in_turn(check: Callable[[], CheckResult]) -> Future[CheckResult]:
+    """A check in a thread of its own; waits while many are under way, as the judge's `submit` does."""
+    _CHECKING.acquire()
+    future = in_thread(check, name="checker")
+    future.add_done_callback(lambda _: _CHECKING.release())
+    return future
 
 
 def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
@@ -167,7 +178,7 @@ def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
 
 
 def _whole(verdicts: Verdicts) -> CheckResult:
-    """All verdicts as one: the first that is none of a passed test."""
+    """All verdicts as one: that of the first test that was not passed, if any."""
     failed = next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
     return CheckResult(verdicts.loaded, failed, verdicts.cpu_seconds)
 
@@ -178,7 +189,7 @@ def _check(problem: Problem) -> str:
 
 
 def _unknown_limits(problem: Problem) -> Limits:
-    """What a sample may use where there is no reference to compare with."""
+    """What a sample may use of a problem without a solution."""
     seconds = problem.seconds or LIVE_SECONDS
     whole = Limits().load_seconds + (len(problem.golden_tests) or _MOST_CHECKED) * seconds
     return Limits(memory_mb=MEMORY_MB, call_seconds=seconds, program_seconds=whole)

@@ -148,7 +148,7 @@ class InitialWeights:
 
     @property
     def _form(self) -> micro.Form:
-        assert self.model.architecture is not None  # without one there is no warm start
+        assert self.model.architecture is not None  # which a warm start needs
         return micro.FORMS[self.model.architecture.words]
 
     def _digest(self, settings: WarmStartConfig) -> str:

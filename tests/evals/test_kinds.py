@@ -81,6 +81,13 @@ def test_programs_pass_or_fail_the_problems_own_tests(pool, tmp_path):
     assert results["benchmarks"]["mine"]["avg_at_n"]["value"] == 50
 
 
+@pytest.mark.parametrize("solution", [TWICE, ""])
+def test_what_nothing_checks_is_passed_by_nobody(solution, pool):
+    benchmark = make_benchmark([replace(STREAM, solution=solution, golden_tests=())], pool)
+    assert benchmark.problems == ()
+    assert [refusal.reason for refusal in benchmark.unsound] == ["it has neither a check nor tests"]
+
+
 def test_the_program_that_passes_most_generated_tests_is_chosen(pool, tmp_path):
     benchmark = make_benchmark(PROBLEMS, pool)
     wrong_first = RecordedPlayer({name: programs[::-1] for name, programs in PROGRAMS.items()})

@@ -57,7 +57,8 @@ def test_there_are_at_least_sixty_hostile_programs():
     assert len(PROGRAMS) >= 60
 
 
-SEARCH = """
+# What a program can read of itself, as texts.
+TEXTS = """
 import gc, os, sys
 def texts():
     frame = sys._getframe()
@@ -74,6 +75,8 @@ def texts():
     for path in ('/proc/self/mem', '/proc/self/maps', '/proc/1/environ'):
         try: yield open(path).read()
         except OSError: pass
+"""
+SEARCH = f"""{TEXTS}
 FOUND = any('1174-rewsna' in text[::-1] for text in texts())  # backwards: this text is not the answer's
 def f(x):
     return '1174-rewsna'[::-1] if FOUND else 'nothing'

@@ -1,7 +1,7 @@
 import tracemalloc
 
 import pytest
-from test_hostile_programs import descendants, programs
+from test_hostile_programs import TEXTS, descendants, programs
 
 from sandbox import Job, JudgeJob, SandboxPool, Status, Task, Test
 from sandbox.streams import encode_output
@@ -46,20 +46,7 @@ def test_a_program_that_is_hard_to_compile_costs_itself_alone(jail: SandboxPool,
     assert all(verdict.passed for verdict in honest.tests)
 
 
-SEARCH = """
-import gc, os, sys
-def texts():
-    frame = sys._getframe()
-    while frame:
-        yield repr(frame.f_locals) + repr(frame.f_globals)
-        frame = frame.f_back
-    for thing in gc.get_objects() + list(sys.modules.values()):
-        try: yield repr(thing) + repr(getattr(thing, '__dict__', ''))
-        except BaseException: pass
-    for fd in range(64):
-        try: yield repr(os.pread(fd, 10**6, 0))
-        except OSError: pass
-    yield repr(dict(os.environ)) + repr(sys.argv)
+SEARCH = f"""{TEXTS}
 secrets = ['1174-rewsna', 'tupni-rehto', '1174-retfa']  # backwards: these texts are not what is looked for
 print([secret[::-1] in text for secret in secrets for text in texts()].count(True))
 """

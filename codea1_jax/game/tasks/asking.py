@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codea1_jax.config.prompts import Template
+from codea1_jax.common.errors import UserError
+from codea1_jax.config.prompts import Template, Templates
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 
@@ -106,6 +107,11 @@ def ask_for_next_test(problem: Problem, program: str, known: str, system: str, k
         known=f"\n\nWritten before:\n{known}" if known else "",
     )
     return conversation(system, user)
+
+
+def refuse_test_functions(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
+    """Raises UserError: UnLeakedTestBench's conversation asks for tests of functions."""
+    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
 
 
 def python_block(lines: Sequence[str]) -> str:

@@ -7,13 +7,19 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks import function
-from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation, python_block
+from codea1_jax.game.tasks.asking import (
+    Words,
+    ask_for_next_test,
+    ask_for_suite,
+    conversation,
+    python_block,
+    refuse_test_functions,
+)
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Test, classes
@@ -32,7 +38,8 @@ made.method(arguments)
 assert made.method(arguments){stated}"""
 ONE_CALL = "\nWhere one call is enough: assert {entry_point}(arguments).method(arguments){stated}"
 
-read_program, read_begun, suite_answer = function.read_program, function.read_begun, function.suite_answer
+begun, read_begun, test_function_messages = function.begun, function.read_begun, refuse_test_functions
+read_program, suite_answer = function.read_program, function.suite_answer
 judged, view, golden_line, stated = function.judged, function.view, function.golden_line, function.stated
 
 
@@ -40,11 +47,6 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     """The conversation that asks for a program. Users' templates are for functions."""
     user = CODE_USER.format(entry_point=problem.entry_point, question=problem.question)
     return conversation(CODE_SYSTEM, user)
-
-
-def begun(problem: Problem) -> str:
-    """What the response of a policy begins with, which is not its own: nothing."""
-    return ""
 
 
 def test_messages(
@@ -79,11 +81,6 @@ def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> 
     """The conversation that asks for one more test of a class that is shown."""
     form = f"in one ```python block, {_form(problem, answers=True)}"
     return ask_for_next_test(problem, program, python_block(known), TEST_SYSTEM, "class", form)
-
-
-def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
-    """Raises UserError: UnLeakedTestBench asks for tests of functions."""
-    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
 
 
 def spelled(test: SuiteTest, problem: Problem) -> str:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
 from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks
 from codea1_jax.game.programs import last_program
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
-from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation
+from codea1_jax.game.tasks import function
+from codea1_jax.game.tasks.asking import (
+    Words,
+    ask_for_next_test,
+    ask_for_suite,
+    conversation,
+    refuse_test_functions,
+)
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
@@ -39,15 +45,12 @@ INPUT_FORM = """one block, what the program reads:
 standard input
 ```"""
 
+begun, read_begun, test_function_messages = function.begun, function.read_begun, refuse_test_functions
+
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     """The conversation that asks for a program. Users' templates are for functions."""
     return conversation(CODE_SYSTEM, CODE_USER.format(question=problem.question))
-
-
-def begun(problem: Problem) -> str:
-    """What the response of a policy begins with, which is not its own: nothing."""
-    return ""
 
 
 def test_messages(
@@ -78,11 +81,6 @@ def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> 
     return ask_for_next_test(problem, program, "\n".join(known), TEST_SYSTEM, "program", f"as {TEST_FORM}")
 
 
-def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
-    """Raises UserError: a program that reads standard input has no test functions."""
-    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
-
-
 def suite_answer(tests: Sequence[str]) -> str:
     """The response that gives these tests."""
     return "\n".join(tests)
@@ -111,11 +109,6 @@ def stated(value: str) -> str | None:
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
     """The program in a response."""
     return last_program(response, reading)
-
-
-def read_begun(response: str) -> str:
-    """The program in a response that continues a block of code."""
-    return response
 
 
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
