@@ -7,7 +7,8 @@
 #   DRY_RUN=1 bash launch/one_gpu.sh          prints the commands
 #
 # MODEL, HOURS and OUT choose others: MODEL=Qwen/Qwen3-1.7B HOURS=8 OUT=runs/qwen3. With the same variables again, it continues. It needs no
-# account and downloads the model and KodCode from the Hugging Face Hub. On one GPU it has not been run yet.
+# account and downloads the model and KodCode from the Hugging Face Hub. On one GPU its commands have been run, with SmolLM2 and
+# 1,000 questions (BENCHMARKS.md), but not this script.
 set -euo pipefail
 
 own=${1:+$(realpath "$1")}

@@ -50,11 +50,15 @@ PACKED_SECONDS = 1.7e-7
 # `make bench-sandbox` on two cores of a laptop: 660 programs per second.
 JUDGED_PER_CORE = 330
 
-# Assumed: a device's copy to its host over PCIe, a host's upload to a bucket, and what a first start takes to read
-# weights and to compile (libtpu takes 3 to 10 minutes for a preset on two cores of a laptop).
+# Assumed: a device's copy to its host over PCIe, and a host's upload to a bucket.
 COPIED_PER_SECOND = 10e9
 WRITTEN_PER_SECOND = 1e9
-START_SECONDS = 600.0
+# What a first start takes to read weights and to compile. Measured (BENCHMARKS.md): SmolLM2 on two CPU cores, and on an
+# H200, whose later steps compiled some more. Assumed of TPUs: libtpu takes 3 to 10 minutes on two cores of a laptop.
+START_SECONDS = {"cpu": 400.0, "gpu": 120.0, "tpu": 600.0}
+# A GPU decodes a token in no less for each layer, however few the rows and small the layer: SmolLM2 took 4.3 ms for its
+# 30 layers on an H200. On other devices it is not known.
+LAYER_SECONDS = {"cpu": 0.0, "gpu": 1.4e-4, "tpu": 0.0}
 
 
 def efficiency_of(hardware: Hardware) -> Efficiency:

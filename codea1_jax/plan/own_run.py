@@ -132,7 +132,8 @@ class OwnRun:
     @property
     def seconds(self) -> float:
         """Forecast of the whole run, saves left out."""
-        return START_SECONDS + self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
+        start = START_SECONDS[self.run.platform]
+        return start + self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
 
     @property
     def checkpoint(self) -> int:

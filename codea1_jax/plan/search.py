@@ -21,14 +21,16 @@ from codea1_jax.plan.arithmetic.memory import least_memory, resident
 from codea1_jax.plan.arithmetic.phases import Work, layout_table, sampling_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
 from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
-from codea1_jax.plan.assumptions import HOST_SECONDS, ROW_SECONDS, efficiency_of
+from codea1_jax.plan.assumptions import HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS, efficiency_of
 from codea1_jax.plan.calibrate import Ratios
 from codea1_jax.plan.compiled.compiler import CompilerError, unwatched
 from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.plan import Plan, make_plan
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
-MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0)
+MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+LONGEST_ROW = 4.0  # in longest sequences: longer rows are no fuller
+ENOUGH_TOKENS = 16384  # of a micro-batch of several rows: a device is busy with them
 REMAT = ("full", "dots")
 COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
@@ -42,7 +44,9 @@ Reload = Callable[[Sequence[str]], Config]
 
 @dataclass(frozen=True)
 class Layout:
-    """What is searched. rows, cache_tokens: of a replica. micro_batch: places of a shard, in longest sequences."""
+    """What is searched. rows, cache_tokens: of a replica. micro_batch: places of a shard, in longest sequences; more
+    than LONGEST_ROW are in several rows.
+    """
 
     mesh: tuple[int, int, int]
     rows: int
@@ -58,8 +62,10 @@ class Layout:
         if sampling_loads(config):
             chosen += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
         for policy, loads in training_loads(config).items():
-            tokens = int(self.micro_batch * max(load.length for load in loads))  # in one row: so it pads the least
-            chosen.append(f"{policy}.packing={{row_length: {tokens}, micro_batch_tokens: {tokens}}}")
+            longest = max(load.length for load in loads)
+            row = int(min(self.micro_batch, LONGEST_ROW) * longest)  # as long as is useful: so it pads the least
+            rows = max(1, min(int(self.micro_batch / LONGEST_ROW), ENOUGH_TOKENS // row))
+            chosen.append(f"{policy}.packing={{row_length: {row}, micro_batch_tokens: {rows * row}}}")
         return [*chosen, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
 
 
@@ -242,6 +248,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill:
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
     moving = replace(work, traffic=block * run.decode_params_bytes)
     call = max(moving.seconds(hardware, efficiency_of(hardware)).values())
+    call = max(call, block * run.model.num_layers * LAYER_SECONDS[hardware.platform])
     call += _sums(run, hardware, block * capacity.rows / shards, times=block)
     read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
     return blocks * (call + HOST_SECONDS + ROW_SECONDS * capacity.rows) + read

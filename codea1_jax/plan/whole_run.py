@@ -49,7 +49,7 @@ def whole_run(
         steps=steps * step_seconds,
         evaluations=evaluations * evaluation,
         saving=saves * saving_seconds(run, hardware, step_seconds),
-        start=START_SECONDS,
+        start=START_SECONDS[hardware.platform],
     )
 
 

@@ -86,4 +86,4 @@ def test_a_whole_run_is_its_parts():
     limited, _ = planned("1.5b/a1_v5e", COARSE, "data.limit=2560")
     assert whole_run(limited, hardware, 0.25, 100.0, NOTHING).num_steps == 30
     judging, saving = evaluation_seconds(run, hardware, 0.25, NOTHING), saving_seconds(run, hardware, 100.0)
-    assert whole.seconds == pytest.approx(111 * 100 + 13 * judging + 111 * saving + START_SECONDS)
+    assert whole.seconds == pytest.approx(111 * 100 + 13 * judging + 111 * saving + START_SECONDS["tpu"])
