@@ -49,7 +49,7 @@ fi
 if [ ! -e "$OUT/config.yaml" ]; then
     codea1 init "$OUT" --data "$questions" --model "$MODEL" --hours "$HOURS"
 fi
-codea1 doctor "$OUT"
+if [ ! -e "$OUT/run" ]; then codea1 doctor "$OUT"; fi
 
 # 4. Training. SmolLM2 as Test LLM first imitates golden tests, or hardly any of its own would be right; for other small models
 # see docs/your-own-data.md.

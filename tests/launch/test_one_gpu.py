@@ -71,3 +71,5 @@ def test_questions_model_and_hours_are_ones_own_and_what_is_done_is_not_repeated
     (tmp_path / "out" / "config.yaml").touch()
     again = steps(commands(str(tmp_path / "own.jsonl"), card=True))
     assert again == ["doctor", "train", "eval", "eval", "convert"]
+    (tmp_path / "out" / "run").mkdir()  # begun, perhaps with test.start, of which config.yaml knows nothing
+    assert steps(commands(str(tmp_path / "own.jsonl"), card=True)) == ["train", "eval", "eval", "convert"]

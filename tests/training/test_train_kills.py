@@ -10,6 +10,11 @@ import killed_run
 import pytest
 from tiny_run import assert_same_end, finish, start_codea1, start_script, train_arguments, without_times
 
+from codea1_jax.common.files import read_lines
+from codea1_jax.run.telemetry import rollouts_path
+from data_pipeline import micro, problem_files
+from sandbox import Task
+
 AHEAD = ("train.async_steps=1", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
@@ -33,6 +38,10 @@ def run_and_kill(
     [((), signal.SIGKILL, 20, 1), ((), signal.SIGTERM, 10, 2), (AHEAD, signal.SIGKILL, 20, 3)],
 )
 def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, number, kills, seed, tmp_path):
+    killed_and_compared(tmp_path, settings, number, kills, seed)
+
+
+def killed_and_compared(tmp_path: Path, settings: Sequence[str], number: signal.Signals, kills: int, seed: int) -> None:
     straight = tmp_path / "straight"
     finish(start_codea1(*train_arguments(straight, *settings)))
     draw = random.Random(seed)
@@ -55,3 +64,13 @@ def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, nu
         finish(start_codea1(*train_arguments(directory, *settings, "--resume")))
         assert without_times(directory) == without_times(straight)
         assert_same_end(directory / "checkpoints", straight / "checkpoints", 4)
+
+
+@pytest.mark.long
+def test_a_mixed_run_killed_at_random_instants_ends_like_one_that_was_not(tmp_path):
+    source = tmp_path / "mixed.jsonl"
+    problem_files.write(source, [*micro.problems("train", 3, 0), *micro.problems("train", 3, 1, micro.STREAM)])
+    settings = (f"data.source={source}", "eval.every=0", "model.architecture.words=stream")
+    killed_and_compared(tmp_path, settings, signal.SIGKILL, 10, 4)
+    records = (record for step in range(1, 5) for record in read_lines(rollouts_path(tmp_path / "straight", step)))
+    assert {record["task"] for record in records} == {Task.FUNCTION, Task.STREAM}
