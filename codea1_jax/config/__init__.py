@@ -1,6 +1,6 @@
 """Every key of a run, section by section, and the presets that set them. Imports pydantic and yaml only."""
 
-from codea1_jax.config.data import DataConfig
+from codea1_jax.config.data import CurriculumConfig, DataConfig
 from codea1_jax.config.devices import HostsConfig, MeshConfig, OffloadConfig
 from codea1_jax.config.learner import GRPOConfig, LearnerConfig, OptimizerConfig, PackingConfig, WarmStartConfig
 from codea1_jax.config.method import METHODS, Method, MethodConfig, Role
@@ -19,6 +19,7 @@ __all__ = [
     "ArchitectureConfig",
     "CheckpointConfig",
     "Config",
+    "CurriculumConfig",
     "DataConfig",
     "EvalConfig",
     "GRPOConfig",

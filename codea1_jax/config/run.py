@@ -35,6 +35,13 @@ class TrainConfig(Section):
         description="1: a step's programs and suites are drawn by the policies from before the last update, and judged "
         "during it (one-step off-policy); needs grpo.importance_cap",
     )
+    refill: int = Field(
+        default=0,
+        ge=0,
+        description="further rounds that a step may play, each on as many other questions, until every policy has as "
+        "many groups as the step has questions in which outcomes differ, by verdicts; what teaches nothing is then not "
+        "learned from (DAPO, arXiv 2503.14476)",
+    )
     profile: int | None = Field(
         default=None, ge=1, description="a step that JAX's profiler records into `profile` in run.directory"
     )

@@ -133,6 +133,19 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _chooses_questions_by_verdicts_that_are_there(self) -> Config:
+        method = METHODS[self.method.name]
+        for key, chosen in (("train.refill", self.train.refill), ("data.curriculum", self.data.curriculum)):
+            if chosen and self.train.async_steps:
+                raise ValueError(f"{key}: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0")
+            if chosen and method.supervised:
+                raise ValueError(f"{key}: method.name={self.method.name} plays no question; leave it out")
+        if self.data.curriculum is not None and self.data.curriculum.role not in method.roles:
+            role = self.data.curriculum.role
+            raise ValueError(f"data.curriculum.role={role}: method.name={self.method.name} does not train that role")
+        return self
+
+    @model_validator(mode="after")
     def _fits_adapters(self) -> Config:
         if self.lora is not None and self.offload.reference:
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")

@@ -68,7 +68,8 @@ class SuiteRollout:
 class ProgramRollout:
     """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's.
 
-    reward, advantage: 0 until the whole group is judged.
+    passed: whether it passed all that it faced, also its siblings' tests where those count. passed, reward, advantage:
+    unknown until the whole group is judged.
     """
 
     response: Response
@@ -77,6 +78,7 @@ class ProgramRollout:
     valid: bool
     book: tuple[Verdict, ...]
     suites: tuple[SuiteRollout, ...]
+    passed: bool = False
     reward: float = 0.0
     advantage: float = 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.config import RoundConfig
@@ -46,13 +47,15 @@ def score_question(
     """
     book = judgement.book
     judged = [_judged(problem, candidate, judgement, config) for candidate in group]
-    rewards = _code_rewards(problem, judged, judgement, config)
+    faced = _faced(judged, judgement, config)
+    rewards = [_code_reward(problem, *each, config) for each in zip(judged, faced, strict=True)]
     advantages = _advantages(rewards, config.rewards)
     selected = _select_for_training(judged, config.update_n)
     programs = tuple(
         replace(
             program,
             suites=tuple(replace(suite, trained_on=i in selected) for suite in program.suites),
+            passed=_passed(faced[i], program.book),
             reward=reward,
             advantage=advantage,
         )
@@ -101,30 +104,33 @@ def _suite_rollout(
     return SuiteRollout(written.response, written.suite, validated, verdicts, reward)
 
 
-def _code_rewards(
-    problem: Problem, judged: Sequence[ProgramRollout], judgement: Judgement, config: RoundConfig
-) -> list[float]:
-    """Each program's reward: on its own suites, or on the distinct valid tests of the whole group; and on the book.
+def _faced(
+    judged: Sequence[ProgramRollout], judgement: Judgement, config: RoundConfig
+) -> list[tuple[tuple[Verdict, ...], ...]]:
+    """Each program's verdicts on its own suites, or on the distinct valid tests of the whole group."""
+    if not config.rewards.pool_tests:
+        return [tuple(suite.verdicts for suite in program.suites) for program in judged]
+    pooled = tuple(dict.fromkeys(test for p in judged for suite in p.suites for test in suite.validated.kept))
+    return [(verdicts_on(judgement.programs[program.duplicate_of], pooled),) for program in judged]
 
-    The caller's own function, if there is one, is given the paper's.
-    """
-    everyones = (test for program in judged for suite in program.suites for test in suite.validated.kept)
-    pooled = tuple(dict.fromkeys(everyones)) if config.rewards.pool_tests else None
-    rewards = []
-    for program in judged:
-        faced = [suite.verdicts for suite in program.suites]
-        if pooled is not None:
-            faced = [verdicts_on(judgement.programs[program.duplicate_of], pooled)]
-        scores = [SuiteScore(_failed(verdicts), 0) for verdicts in faced]
-        reward = code_reward(scores, _book_score(program.book), config.rewards)
-        if config.functions.code is not None:
-            own = tuple(suite.verdicts for suite in program.suites)
-            seen = JudgedProgram(
-                problem, program.response.text, program.program, program.valid, program.book, own, reward
-            )
-            reward = checked_reward("code_reward", problem.id, config.functions.code(seen))
-        rewards.append(reward)
-    return rewards
+
+def _code_reward(
+    problem: Problem, program: ProgramRollout, faced: Sequence[tuple[Verdict, ...]], config: RoundConfig
+) -> float:
+    """A program's reward, on what it faced and on the book. The caller's own function, if any, is given the paper's."""
+    scores = [SuiteScore(_failed(verdicts), 0) for verdicts in faced]
+    reward = code_reward(scores, _book_score(program.book), config.rewards)
+    if config.functions.code is None:
+        return reward
+    own = tuple(suite.verdicts for suite in program.suites)
+    seen = JudgedProgram(problem, program.response.text, program.program, program.valid, program.book, own, reward)
+    return checked_reward("code_reward", problem.id, config.functions.code(seen))
+
+
+def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:
+    """Whether there was something to pass, and all of it was passed."""
+    verdicts = [*chain.from_iterable(faced), *book]
+    return bool(verdicts) and all(verdict.passed for verdict in verdicts)
 
 
 def _verdicts(

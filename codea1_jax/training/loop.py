@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grain
 import jax
 
 from codea1_jax.common.console import TrainingProgress
@@ -26,10 +25,10 @@ from codea1_jax.runtime.agreement import agreement, in_thread
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.advice import step_advice
+from codea1_jax.training.draw import Draws, play, rates_after
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
-from data_pipeline import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +62,12 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
-                    rollouts = (pending or begin(training, state, next(questions))).result()
+                    rollouts = play(training, state, questions) if pending is None else pending.result()
                     run.check_saving()
                     place = questions.get_state()
                     pending = _begin_ahead(training, state, rollouts, questions)
-                    after = {"data": place, "ahead": pending and sampled_round(pending)}
+                    rates = rates_after(training, state, rollouts)
+                    after = {"data": place, "ahead": pending and sampled_round(pending), "rates": rates}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
@@ -111,7 +111,7 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
 
 
 def _begin_ahead(
-    training: Training, state: State, rollouts: StepRollouts, questions: grain.DatasetIterator[tuple[Problem, ...]]
+    training: Training, state: State, rollouts: StepRollouts, questions: Draws
 ) -> Pending[StepRollouts] | None:
     """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
 

@@ -41,6 +41,8 @@ And these are off by default:
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
 - grpo.ratio=sequence (GSPO), grpo.importance_cap, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every,
   grpo.skip_zero_advantage.
+- train.refill: groups in which all succeed or all fail make way for those of further questions.
+- data.curriculum: of the next questions a step takes those that a policy succeeds at half of the time.
 - train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base; rollout.kv_cache_dtype=fp8, rollout.weight_dtype=int8: a coarser sampler.
@@ -74,12 +76,17 @@ from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 
 
-def begin(training: Training, state: State, problems: Sequence[Problem]) -> Pending[StepRollouts]:
-    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge."""
+def begin(
+    training: Training, state: State, problems: Sequence[Problem], stream: tuple[int, ...] = ()
+) -> Pending[StepRollouts]:
+    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge.
+
+    stream: by which it is sampled, if not by the step's number.
+    """
     game, before, ahead = training.games.game(params(training, state)), training.games.counters(), state.ahead
     if ahead is not None:
         game = replaying(game, ahead)
-    pending = BEGIN[training.method.name](game, problems, state.book, (state.step,))
+    pending = BEGIN[training.method.name](game, problems, state.book, stream or (state.step,))
     seconds = pending.seconds if ahead is None else ahead.seconds
     work = training.games.work_since(before) if ahead is None else ahead.work
 

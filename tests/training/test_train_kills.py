@@ -15,6 +15,7 @@ from codea1_jax.run.telemetry import rollouts_path
 from data_pipeline import micro, problem_files
 from sandbox import Task
 
+CHOSEN = ("train.refill=2", "data.curriculum={candidates: 2}")
 AHEAD = ("train.async_steps=1", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
@@ -35,7 +36,12 @@ def run_and_kill(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "number", "kills", "seed"),
-    [((), signal.SIGKILL, 20, 1), ((), signal.SIGTERM, 10, 2), (AHEAD, signal.SIGKILL, 20, 3)],
+    [
+        ((), signal.SIGKILL, 20, 1),
+        ((), signal.SIGTERM, 10, 2),
+        (AHEAD, signal.SIGKILL, 20, 3),
+        (CHOSEN, signal.SIGKILL, 10, 5),
+    ],
 )
 def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, number, kills, seed, tmp_path):
     killed_and_compared(tmp_path, settings, number, kills, seed)

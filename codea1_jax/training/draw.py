@@ -1,0 +1,103 @@
+"""What a step plays: the next questions or the best of them, and further ones in place of those that teach nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import grain
+
+from codea1_jax.config import METHODS
+from codea1_jax.game.outcomes import can_teach, success_rate
+from codea1_jax.game.rollouts import QuestionRollout, StepRollouts
+from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.state import State
+from codea1_jax.training.step import begin, book_after
+from data_pipeline import Problem
+
+REFILL_STREAM = 2**31 - 2  # no training step has this number, nor has an evaluation
+UNKNOWN = 0.5  # the rate of a question that was not played: as good as any
+
+Draws = grain.DatasetIterator[tuple[Problem, ...]]
+
+
+def play(training: Training, state: State, questions: Draws) -> StepRollouts:
+    """A step's rollouts; with `train.refill` the rounds that fill its groups, and of them what each policy learns from.
+
+    The questions and the random streams follow from the state alone: a resumed run plays the same.
+    """
+    before, most = training.games.counters(), training.steps.refill
+    played = begin(training, state, next_problems(training, state, questions)).result()
+    rounds = 0
+    while rounds < most and not _is_full(training, played):
+        following = replace(state, book=book_after(training, state, played))
+        problems, stream = next_problems(training, state, questions), (REFILL_STREAM, state.step, rounds)
+        played = _joined(played, begin(training, following, problems, stream).result())
+        rounds += 1
+    if not most:
+        return played
+    groups = {name: _chosen(training, played, name) for name in played.groups}
+    dropped = {
+        f"{name}/dropped_tokens": float(_tokens(played.groups[name]) - _tokens(kept)) for name, kept in groups.items()
+    }
+    figures = goodput(training.games.work_since(before), played.seconds)
+    return replace(played, groups=groups, figures={**figures, **dropped, "refill/rounds": float(rounds)})
+
+
+def next_problems(training: Training, state: State, questions: Draws) -> tuple[Problem, ...]:
+    """The questions that a round is played on."""
+    curriculum = training.curriculum
+    if curriculum is None:
+        return next(questions)
+    drawn = chain.from_iterable(next(questions) for _ in range(curriculum.candidates))
+    candidates = tuple({problem.id: problem for problem in drawn}.values())
+    return least_settled(candidates, state.rates, training.steps.questions, curriculum.floor)
+
+
+def least_settled(
+    candidates: Sequence[Problem], rates: Mapping[str, float], count: int, floor: float
+) -> tuple[Problem, ...]:
+    """`count` candidates: the first ones for a share of `floor`, then those whose success rate is nearest to a half."""
+    first = math.ceil(floor * count)
+    rest = sorted(candidates[first:], key=lambda problem: abs(rates.get(problem.id, UNKNOWN) - UNKNOWN))
+    return (*candidates[:first], *rest[: count - first])
+
+
+def rates_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, float]:
+    """The success rates by which a curriculum chooses, each of the last time a question was played."""
+    if training.curriculum is None:
+        return state.rates
+    rates = {each.problem.id: success_rate(each, training.curriculum.role) for each in rollouts.questions}
+    return {**state.rates, **{question: rate for question, rate in rates.items() if rate is not None}}
+
+
+def _is_full(training: Training, played: StepRollouts) -> bool:
+    wanted = training.steps.questions
+    return all(sum(_teaches(training, each, name) for each in played.questions) >= wanted for name in played.groups)
+
+
+def _chosen(training: Training, played: StepRollouts, name: str) -> list:
+    """The groups that a policy learns from, in the order of playing: those that teach it something before others."""
+    last = sorted(range(len(played.questions)), key=lambda i: not _teaches(training, played.questions[i], name))
+    return [played.groups[name][i] for i in sorted(last[: training.steps.questions])]
+
+
+def _teaches(training: Training, question: QuestionRollout, name: str) -> bool:
+    roles = METHODS[training.method.name].roles
+    return any(can_teach(question, role) for role, policy in roles.items() if policy == name)
+
+
+def _joined(played: StepRollouts, more: StepRollouts) -> StepRollouts:
+    """Both, one after the other."""
+    return StepRollouts(
+        (*played.questions, *more.questions),
+        {stage: took + more.seconds[stage] for stage, took in played.seconds.items()},
+        {stage: took + more.hidden[stage] for stage, took in played.hidden.items()},
+        {name: [*groups, *more.groups[name]] for name, groups in played.groups.items()},
+    )
+
+
+def _tokens(groups: Sequence[Sequence]) -> int:
+    return sum(len(trajectory.completion) for group in groups for trajectory in group)

@@ -1,0 +1,71 @@
+"""What a group's verdicts show: who can learn from it, and how much of it succeeds."""
+
+from collections.abc import Iterator
+
+import pytest
+from scripted import CONFIG, scripted_game
+
+from codea1_jax.config import RewardConfig, RolloutConfig
+from codea1_jax.game.config import RoundConfig
+from codea1_jax.game.outcomes import can_teach, success_rate
+from codea1_jax.game.rollouts import QuestionRollout
+from codea1_jax.game.round import begin_round
+from data_pipeline import Problem
+from sandbox import SandboxPool
+
+QUESTION = "Write double(x)."
+PROBLEM = Problem("double", QUESTION, "def double(x): return 2 * x", "double", ())
+RIGHT, TWICE, WRONG = "def double(x): return x + x", "def double(x): return x * 2", "def double(x): return x * x"
+EASY, HARD = "assert double(2) == 4", "assert double(3) == 6"  # 2 * 2 == 2 + 2
+LYING, HALF = "assert double(3) == 7", "assert double(2) == 4\nassert double(3) == 6"
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1) as pool:
+        yield pool
+
+
+def play(pool: SandboxPool, suites: dict[str, list[str]], rewards: RewardConfig = CONFIG.rewards) -> QuestionRollout:
+    """A round of these programs, each with two suites against it."""
+    programs = list(suites)
+    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=rewards, update_n=2)
+    answers = {(QUESTION, program): said for program, said in suites.items()}
+    game = scripted_game(pool, {QUESTION: programs}, answers, rules)
+    (question,) = begin_round(game, [PROBLEM], {}, (1,)).result().questions
+    return question
+
+
+@pytest.mark.parametrize(
+    ("suites", "code", "test", "rates"),
+    [
+        ({RIGHT: [EASY, HARD], TWICE: [EASY, EASY]}, False, False, (1.0, 1.0)),
+        ({RIGHT: [EASY, EASY], WRONG: [HARD, HARD]}, True, False, (0.5, 1.0)),
+        ({RIGHT: [EASY, EASY], WRONG: [EASY, HARD]}, True, True, (0.5, 1.0)),  # one finds the bug
+        ({RIGHT: [EASY, LYING], TWICE: [EASY, EASY]}, False, True, (1.0, 0.75)),  # what is invalid fails nobody
+    ],
+)
+def test_a_group_teaches_whose_outcomes_differ(pool, suites, code, test, rates):
+    question = play(pool, suites)
+    assert (can_teach(question, "code"), can_teach(question, "test")) == (code, test)
+    assert (success_rate(question, "code"), success_rate(question, "test")) == rates
+
+
+def test_rewards_that_differ_by_degree_alone_teach_nothing(pool):
+    wrong_too = "def double(x): return x ** 2"
+    question = play(pool, {WRONG: [HALF, HALF], wrong_too: [HARD, HARD]})
+    first, second = (program.reward for program in question.programs)
+    assert first != second and not can_teach(question, "code")
+    assert success_rate(question, "code") == 0.0
+
+
+def test_where_tests_are_pooled_a_program_passes_those_of_its_siblings(pool):
+    suites = {WRONG: [EASY, EASY], RIGHT: [HARD, HARD]}
+    assert success_rate(play(pool, suites), "code") == 1.0
+    assert success_rate(play(pool, suites, RewardConfig(pool_tests=True)), "code") == 0.5
+
+
+def test_programs_that_face_nothing_have_passed_nothing(pool):
+    question = play(pool, {RIGHT: ["none", "none"], WRONG: [LYING, LYING]})
+    assert success_rate(question, "code") == 0.0 and not can_teach(question, "code")
+    assert success_rate(question, "test") == 0.0
