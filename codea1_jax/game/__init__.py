@@ -5,6 +5,7 @@ __all__ = [
     "config",
     "export",
     "judging",
+    "outcomes",
     "players",
     "prompts",
     "replay",
