@@ -9,6 +9,7 @@ these, or outside the language, is left out of its question, which stays.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from textwrap import indent
 
@@ -28,6 +29,10 @@ from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance
 from sandbox.classes import DRIVER
 
 _CHECKED = ("given", "output", "expected")
+_KEYS = frozenset(
+    ("id", "question", "solution", "task", "entry_point", "tests", "seconds", "atol", "rtol", "prompt", "checker")
+)
+_ALIKE = 0.85  # of a key and the one that it is meant to be: difflib's measure
 _SHOWN = 100  # characters of a test that a reason shows
 
 
@@ -77,7 +82,15 @@ def _task(row: Row) -> Task:
     return Task(task)
 
 
+def _check_spelling(row: Row) -> None:
+    """Raises BadRow for a key that is all but one that is missing. Other keys are the user's own."""
+    for key in row.keys() - _KEYS:
+        if near := get_close_matches(key, _KEYS - row.keys(), 1, _ALIKE):
+            raise BadRow(f"unknown key {key}; did you mean {near[0]}?")
+
+
 def _problem(row: Row) -> Problem:
+    _check_spelling(row)
     solution = text(row, "solution")
     if _task(row) is Task.STREAM:
         return _stream(row, solution)
@@ -178,12 +191,13 @@ def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | R
 def _test_of_class(item: object, name: str, tolerance: Tolerance) -> SuiteTest | Rejected:
     """A test, given as Python that makes an object, calls its methods and ends with an assert."""
     try:
-        (line,) = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", name)
+        lines = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", name)
     except BadRow as error:
         return Rejected(f"the test {_shown(item)} is left out: {error}")
-    except ValueError:
-        return Rejected(f"the test {_shown(item)} is left out: it has not one assert on an object of {name}")
-    test = read_golden_test(parse(line, "it").body[0], DRIVER)
+    if len(lines) != 1:
+        found = f"{len(lines)} asserts on an object of {name} that can be read, where a test has one"
+        return Rejected(f"the test {_shown(item)} is left out: it has {found}")
+    test = read_golden_test(parse(lines[0], "it").body[0], DRIVER)
     return replace(test, tolerance=tolerance) if isinstance(test, SuiteTest) else test
 
 

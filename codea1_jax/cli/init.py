@@ -40,7 +40,9 @@ def add(commands: Commands) -> None:
         "--model", help=f"directory or Hub id of the base model; default: {ON_ACCELERATORS}, on a CPU {ON_CPU}"
     )
     parser.add_argument("--topology", help="rtx-4090, h100:8, v5e:2x4, ...; or cpu; default: what is here")
-    parser.add_argument("--hours", type=_hours, help="that the run may take; default: what the questions are worth")
+    parser.add_argument(
+        "--hours", type=_hours, help="that the run may take at most; default: what the questions are worth"
+    )
     parser.add_argument(
         "--no-jail", action="store_true", help="where no jail can be made, run references, and programs, without one"
     )
@@ -206,7 +208,9 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     from codea1_jax.common.chips import GIB
 
     hours, kept = chosen.seconds / 3600, chosen.config.checkpoint.keep_last + 1
-    step, evaluation = (f"{max(1, each):.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds))
+    step, evaluation = (
+        f"{each:.1f} s" if each < 10 else f"{each:.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds)
+    )
     return (
         f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {step} and "
         f"{counted(chosen.evaluations, 'evaluation')} of {evaluation}, with the start {hours:.1f} h of "

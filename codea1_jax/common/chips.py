@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from codea1_jax.common.errors import UserError
@@ -174,7 +175,9 @@ def find_hardware(name: str) -> Hardware:
 def unknown_hardware(name: str) -> UserError:
     """The refusal of a name."""
     flat, deep, gpus = (", ".join(k for k, chip in CHIPS.items() if chip.dimensions == n) for n in (2, 3, 0))
+    near = get_close_matches(name.partition(":")[0], CHIPS, 1)
     return UserError(
         f"{name} is not known hardware; known are {flat} with :2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16; "
         f"{deep} with :2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4 and larger; {gpus} with a count, as in h100:8"
+        + (f"; did you mean {near[0]}?" if near else "")
     )

@@ -29,7 +29,7 @@ from data_pipeline.reading import hold_out
 
 FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 4
 FEWEST_STEPS, ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 20, 40, 400, 10
-MOST_STEPS_ON_CPU = 60  # unless hours are given: there a step is a minute or more
+MOST_STEPS_ON_CPU = 60  # there a step is a minute or more
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 POINTS = 10  # of every curve, besides the one before training
 LOST_SECONDS = 1200.0  # of work, at most, where a machine dies
@@ -57,7 +57,8 @@ class Known:
     """What a run is chosen by. source, directory, model: as the configuration will name them.
 
     problems: those that can be used. thinks: the chat template asks whether the model is to think. free: bytes of the
-    disk. hours: that the run may take; None: what the questions are worth. jailed: nothing is judged without a jail.
+    disk. hours: that the run may take at most; None: what the questions are worth. jailed: nothing is judged without a
+    jail.
     """
 
     source: str
@@ -164,7 +165,8 @@ def choose(known: Known) -> OwnRun:
         least = replace(draft, steps=FEWEST_STEPS).seconds / 3600
         raise UserError(
             f"{FEWEST_STEPS} steps, the fewest that show a trend, are forecast to take {least:.1f} h on "
-            f"{known.where}; give it more hours, or take a smaller model"
+            f"{known.where}; give it more hours"
+            + ("" if parameters(known.shape) < TINY else ", or take a smaller model")
         )
     settings = {**draft.settings, **_schedule(draft), **_saves(known, draft)}
     config = load(Config, draft.base, as_overrides(settings))
@@ -266,12 +268,12 @@ def _draft(known: Known, settings: Settings, train: Sequence[Problem], heldout: 
 
 
 def _steps(known: Known, draft: OwnRun) -> int:
-    """Whole epochs with enough steps; with hours, as many steps as they hold, up to those of ten epochs."""
-    longest = min(MOST_STEPS, MOST_EPOCHS * draft.epoch)
+    """Whole epochs with enough steps, or fewer where the hours do not hold these."""
+    enough = -(-60 // draft.epoch) * draft.epoch
+    most = min(MOST_STEPS, MOST_EPOCHS * draft.epoch, enough, MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS)
     if known.hours is None:
-        enough = -(-60 // draft.epoch) * draft.epoch
-        return min(longest, enough, MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS)
-    within = (n for n in range(longest, 0, -1) if replace(draft, steps=n).seconds <= known.hours * 3600)
+        return most
+    within = (n for n in range(most, 0, -1) if replace(draft, steps=n).seconds <= known.hours * 3600)
     return next(within, 0)
 
 
@@ -374,7 +376,7 @@ def _saves(known: Known, draft: OwnRun) -> Settings:
             f"{known.directory}: two checkpoints take {2 * size / GIB:.1f} GiB, and {known.free / GIB:.1f} are free; "
             "make room, or choose a directory on another disk"
         )
-    every = max(1, min(draft.steps, int(LOST_SECONDS / draft.step_seconds)))
+    every = max(1, min(2 * draft.every, int(LOST_SECONDS / draft.step_seconds)))
     return {
         "checkpoint.every": Setting(every, "steps: a crash loses no more; Ctrl-C saves before it stops"),
         "checkpoint.keep_last": Setting(keep, f"of {size / GIB:.1f} GiB each, one more while it is written"),

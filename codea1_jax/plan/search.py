@@ -8,6 +8,7 @@ a rough forecast (`estimated_seconds`); the best, and the one given, are compile
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from codea1_jax.plan.plan import Plan, make_plan
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
 MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+TILE = 128  # rows are whole tiles of it, as kernels compute them
 LONGEST_ROW = 4.0  # in longest sequences: longer rows are no fuller
 ENOUGH_TOKENS = 16384  # of a micro-batch of several rows: a device is busy with them
 REMAT = ("full", "dots")
@@ -63,7 +65,8 @@ class Layout:
             chosen += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
         for policy, loads in training_loads(config).items():
             longest = max(load.length for load in loads)
-            row = int(min(self.micro_batch, LONGEST_ROW) * longest)  # as long as is useful: so it pads the least
+            useful = min(self.micro_batch, LONGEST_ROW) * longest  # a longer row pads less, and attention takes longer
+            row = math.ceil(useful / TILE) * TILE
             rows = max(1, min(int(self.micro_batch / LONGEST_ROW), ENOUGH_TOKENS // row))
             chosen.append(f"{policy}.packing={{row_length: {row}, micro_batch_tokens: {rows * row}}}")
         return [*chosen, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]

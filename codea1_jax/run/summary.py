@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -19,13 +20,39 @@ def summarize(evaluations: Sequence[Mapping[str, Any]], seconds: Mapping[str, fl
         known = {name: line[f"eval/{name}"] for name in FIGURES if f"eval/{name}" in line}
         return {f"avg_at_{samples}" if name == "avg_at_n" else name: value for name, value in known.items()}
 
-    return {"base": figures(evaluations[0]), "final": figures(evaluations[-1]), "seconds": dict(seconds)}
+    return {
+        "base": figures(evaluations[0]),
+        "final": figures(evaluations[-1]),
+        "conclusions": [*conclusions(evaluations[0], evaluations[-1])],
+        "seconds": dict(seconds),
+    }
+
+
+def conclusions(first: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[str]:
+    """Of each role, whether it answers held-out questions better at the end, or nobody can tell.
+
+    A change is told from chance by the 95% intervals over questions of both evaluations, as if these were independent.
+    Their questions are the same, which makes this cautious.
+    """
+    for name, of in (("avg_at_n", "programs"), ("test_validity", "tests")):
+        names = [f"eval/{name}{end}" for end in ("", "_low", "_high")]
+        if first is last or not first.keys() & last.keys() >= set(names):
+            continue
+        (before, *low), (after, *high) = ([line[each] for each in names] for line in (first, last))
+        change, margin = after - before, math.hypot(low[1] - low[0], high[1] - high[0]) / 2
+        figures = f"{change:+.1f} ± {margin:.1f} points"
+        if abs(change) > margin:
+            yield f"The {of} became {'better' if change > 0 else 'worse'}: {figures}."
+        else:
+            yield f"Whether the {of} became better cannot be told from chance: {figures}."
 
 
 def table(summary: Mapping[str, Any], trained: str) -> Table:
     """Base against the trained pair, one column a figure."""
     base, final = summary["base"], summary["final"]
-    rows = Table(title="held-out questions, %")
+    rows = Table(
+        title="held-out questions, %", caption="\n".join(summary.get("conclusions", ())), caption_justify="left"
+    )
     rows.add_column("")
     for name in base:
         rows.add_column(name.replace("_at_", "@").replace("_", " "), justify="right")

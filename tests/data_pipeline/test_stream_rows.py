@@ -398,7 +398,7 @@ def test_your_own_row_of_a_class(tmp_path):
     (problem,) = loaded.problems
     assert plain_golden_tests(problem) == ("made = Stack()\nmade.push(1)\nassert made.pop() == 1",)
     assert [drop.reason.rpartition(": ")[2] for drop in loaded.dropped[:2]] == [
-        "it has not one assert on an object of Stack"
+        "it has 0 asserts on an object of Stack that can be read, where a test has one"
     ] * 2
     problem_files.write(tmp_path / "mine.jsonl", [problem])
     assert read(tmp_path / "mine.jsonl").problems == (problem,)
@@ -417,3 +417,10 @@ def test_a_solution_with_another_right_answer_is_kept_by_its_checker():
     with SandboxPool(workers=1) as judge:
         right, wrong = failures([checked, unchecked], judge)
     assert right is None and wrong is not None
+
+
+def test_a_key_that_is_all_but_one_that_is_missing_is_refused_and_others_are_ones_own():
+    row = {"id": "a", "question": "Write f(x).", "solution": "def f(x):\n    return x\n", "entry_point": "f"}
+    misspelt = problem_files.FORMAT.read([row | {"test": ["assert f(1) == 1"]}])
+    assert [refusal.reason for refusal in misspelt.refused] == ["unknown key test; did you mean tests?"]
+    assert problem_files.FORMAT.read([row | {"test": 1, "tests": [], "source": "me", "level": 3}]).refused == ()

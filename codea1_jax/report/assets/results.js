@@ -48,9 +48,10 @@ function facts(run) {
 
 function oneRunTable(run) {
   const [base, final] = [headline(run, "base"), headline(run, "final")];
-  const rows = HEADLINE.map(([label, , , unit, meaning], i) => {
+  const rows = HEADLINE.flatMap(([label, , , unit, meaning], i) => {
+    if (base[i] === null && final[i] === null) return [];
     const change = base[i] === null || final[i] === null ? null : final[i] - base[i];
-    return tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit));
+    return [tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit))];
   });
   const seconds = trainingSeconds(run);
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
@@ -63,7 +64,7 @@ function oneRunTable(run) {
     element(
       "table",
       { class: "figures" },
-      caption("Held-out figures in percent; changes in points."),
+      caption(["Held-out figures in percent; changes in points.", ...(run.summary.conclusions ?? [])].join(" ")),
       element("thead", {}, headRow("", "base", last, "change")),
       element("tbody", {}, ...rows),
     ),
