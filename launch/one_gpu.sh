@@ -27,11 +27,11 @@ if command -v nvidia-smi >/dev/null; then
     run env VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --constraint requirements/lock.txt \
         --override requirements/overrides.txt --editable ".[${CUDA:-cuda12}]"
     MODEL=${MODEL:-Qwen/Qwen2.5-Coder-1.5B-Instruct} HOURS=${HOURS:-4}
-    questions=${own:-data/kodcode} measured=evalplus/humanevalplus
+    questions=${own:-data/kodcode} measured=evalplus/humanevalplus longest=4096
 else
     export JAX_PLATFORMS=cpu
     MODEL=${MODEL:-HuggingFaceTB/SmolLM2-135M-Instruct} HOURS=${HOURS:-2}
-    questions=${own:-$OUT/questions.jsonl} measured=${own:-$OUT/unseen.jsonl}
+    questions=${own:-$OUT/questions.jsonl} measured=${own:-$OUT/unseen.jsonl} longest=256
 fi
 
 # 2. Questions, and others to measure by.
@@ -61,8 +61,8 @@ fi
 codea1 train "$OUT" "${start[@]}" --resume
 
 # 5. Before and after: by questions that were not trained on, except for your own on a CPU, of which most were.
-codea1 eval code --data "$measured" --model "$MODEL" --n 8 --out "$OUT/eval-before"
-codea1 eval code --data "$measured" --model "$OUT" --n 8 --out "$OUT/eval-after"
+codea1 eval code --data "$measured" --model "$MODEL" --n 8 --max-tokens "$longest" --out "$OUT/eval-before"
+codea1 eval code --data "$measured" --model "$OUT" --n 8 --max-tokens "$longest" --out "$OUT/eval-after"
 
 # 6. Both models in the Hugging Face format, and the report.
 for role in code test; do
