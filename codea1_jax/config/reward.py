@@ -18,6 +18,18 @@ class RewardConfig(Section):
         default="fraction",
         description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
     )
+    test_value: Literal["paper", "discrimination", "regression", "mutation", "coverage"] = Field(
+        default="paper",
+        description="what a suite earns besides validity: the paper's adv, or (departures) the share that it finds of "
+        "the siblings that are wrong, of those that fail the book, of the reference's mutants, or of its branches",
+    )
+    redundancy_price: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="what each test that finds nothing new costs its suite, over K; not of the paper's test_value",
+    )
+    mutants: int = Field(default=8, ge=1, description="of a question's reference, at most, for test_value=mutation")
     passing: Literal["fraction", "all"] = Field(
         default="fraction",
         description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
@@ -49,3 +61,8 @@ class RewardConfig(Section):
         default=None,
         description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
     )
+
+    @property
+    def pools(self) -> bool:
+        """Whether every program faces the valid tests of all its siblings."""
+        return self.pool_tests or self.test_value in ("discrimination", "regression")

@@ -1,8 +1,9 @@
 """What the judge is asked about one question, and what it answers.
 
-First the reference and the stated answers, which decide what each suite's tests are worth; then every program, on the
-tests that were kept. Reference, programs and stated answers each run in their own processes; a program's process is
-given calls, never an expected value. Verdicts are comparisons made here.
+First the reference and the stated answers, which decide which of each suite's tests hold; then every program, on the
+tests that were kept, and where `rewards.test_value` asks for them mutants and branches of the reference. Reference,
+programs and stated answers each run in their own processes; a program's process is given calls, never an expected
+value. Verdicts are comparisons made here.
 
 No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
 for its stated answers, and the programs have time for all calls. As in the original, `sandbox.script_seconds` gives all
@@ -17,11 +18,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from codea1_jax.game.branches import submit_branches
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
+from codea1_jax.game.values import SIBLING_VALUES, Finds, failing
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.checking import settled, stated_or_expected
@@ -134,12 +137,14 @@ class Judgement:
     """All answers about one question's group.
 
     book: the tests that every program faced besides its suites'. Both mappings are keyed by a candidate's
-    `duplicate_of`; its suites are in the order of sampling.
+    `duplicate_of`; its suites are in the order of sampling. finds: what the suites' tests find; None where
+    `rewards.test_value` is the paper's.
     """
 
     book: tuple[Test, ...]
     suites: Mapping[int, tuple[ValidatedSuite, ...]]
     programs: Mapping[int, ProgramOutcomes]
+    finds: Finds | None = None
 
 
 class PendingJudgement:
@@ -180,26 +185,56 @@ def judge_group(
     """
     written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
     validated = _validated(judge, problem, written, config)
-    kept = {index: [test.call for suite in own for test in suite.kept] for index, own in validated.items()}
-    everyones = [call for calls in kept.values() for call in calls]
-    remembered = [test.call for test in book]
+    kept = {index: [test for suite in own for test in suite.kept] for index, own in validated.items()}
+    everyones = [test for tests in kept.values() for test in tests]
+    expected = {test.call: test.expected for test in (*everyones, *book)}
     script_seconds = _script_seconds(problem, config)
     pending: dict[int, PendingOutcomes] = {}
-    for index, calls in kept.items():
+    for index, tests in kept.items():
         program = task_of(problem).judged(group[index].program, problem, helpers=config.sandbox.reference_names)
-        faced = [*(everyones if config.rewards.pool_tests else calls), *remembered]
+        faced = [test.call for test in (*(everyones if config.rewards.pools else tests), *book)]
         pending[index] = (
             submit_calls(judge, problem, program, faced)
             if script_seconds is None
             else submit_script(judge, program, faced, problem.called, script_seconds)
         )
-    expected = {test.call: test.expected for own in validated.values() for suite in own for test in suite.kept}
-    expected |= {test.call: test.expected for test in book}
+    finds = _submit_finds(judge, problem, tuple(dict.fromkeys(everyones)), book, config)
     programs = {index: _settled(judge, problem, program.result(), expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
-    return Judgement(
-        tuple(book), validated, {i: _failed(found) if i in hung else found for i, found in programs.items()}
-    )
+    programs = {index: _failed(found) if index in hung else found for index, found in programs.items()}
+    return Judgement(tuple(book), validated, programs, finds([programs[c.duplicate_of] for c in group]))
+
+
+def _submit_finds(
+    judge: Judge, problem: Problem, tests: Sequence[Test], book: Sequence[Test], config: RoundConfig
+) -> Callable[[Sequence[ProgramOutcomes]], Finds | None]:
+    """Submits what `rewards.test_value` needs besides the programs' own calls.
+
+    What is returned is given what the question's programs did, and waits for what the tests find.
+    """
+    value, calls = config.rewards.test_value, [test.call for test in tests]
+    if value == "mutation":
+        expected = {test.call: test.expected for test in tests}
+        programs = map(problem.driven, problem.mutants[: config.rewards.mutants])
+        mutants = [submit_calls(judge, problem, program, calls) for program in programs]
+
+        def killed() -> Finds:
+            ended = [_settled(judge, problem, mutant.result(), expected) for mutant in mutants]
+            return Finds(failing(tests, dict(enumerate(mutant.by_call for mutant in ended))), len(ended))
+
+        return lambda _: killed()
+    if value == "coverage":
+        taken = submit_branches(judge, problem, tests)
+        return lambda _: taken()
+
+    def failed(siblings: Sequence[ProgramOutcomes]) -> Finds | None:
+        if value == "paper":
+            return None
+        executed = {i: sibling.by_call for i, sibling in enumerate(siblings) if sibling.valid}
+        on_book = frozenset[int]().union(*failing(book, executed).values())
+        return SIBLING_VALUES[value](failing(tests, executed), on_book)
+
+    return failed
 
 
 def _settled(judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]) -> ProgramOutcomes:

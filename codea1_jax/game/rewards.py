@@ -42,7 +42,7 @@ class BookScore:
 
 @dataclass(frozen=True)
 class SuiteReward:
-    """R_T and its parts, for one suite."""
+    """R_T and its parts, for one suite. `adversarial` is adv, or what stands in its place."""
 
     reward: float
     validity: float
@@ -90,10 +90,15 @@ def adversarial(suite: SuiteScore, book: BookScore, config: RewardConfig) -> flo
     return (generated - (1 - book.passed / book.total) + 1) / 2
 
 
-def suite_reward(suite: SuiteScore, book: BookScore, *, code_valid: bool, config: RewardConfig) -> SuiteReward:
-    """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the share of unprintable characters."""
+def suite_reward(
+    suite: SuiteScore, book: BookScore, *, code_valid: bool, config: RewardConfig, value: float | None = None
+) -> SuiteReward:
+    """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the share of unprintable characters.
+
+    value: stands in the place of adv (`values.worth`); None: nothing does.
+    """
     val = validity(len(suite.failed), suite.invalid, config.suite_size)
-    adv = adversarial(suite, book, config)
+    adv = adversarial(suite, book, config) if value is None else value
     earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
     return SuiteReward(earned - nonprintable_share(suite.response), val, adv)
 

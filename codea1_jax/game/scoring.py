@@ -29,6 +29,7 @@ from codea1_jax.game.rollouts import (
 )
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
+from codea1_jax.game.values import Finds, worth
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -69,7 +70,9 @@ def _judged(problem: Problem, candidate: Candidate, judgement: Judgement, config
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
     *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
     suites = [
-        _suite_rollout(problem, candidate, written, suite, on_suite, on_book, config, code_valid=outcomes.valid)
+        _suite_rollout(
+            problem, candidate, written, suite, on_suite, on_book, judgement.finds, config, code_valid=outcomes.valid
+        )
         for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
     advantages = _advantages([suite.reward.reward for suite in suites], config.rewards)
@@ -90,14 +93,16 @@ def _suite_rollout(
     validated: ValidatedSuite,
     verdicts: tuple[Verdict, ...],
     on_book: tuple[Verdict, ...],
+    finds: Finds | None,
     config: RoundConfig,
     *,
     code_valid: bool,
 ) -> SuiteRollout:
-    """A suite and its reward: the paper's or that of the caller's own function, which is given the paper's."""
-    text = written.response.text
+    """A suite and its reward: that of `rewards`, or of the caller's own function, which is given it."""
+    text, rewards = written.response.text, config.rewards
     score = SuiteScore(_failed(verdicts), validated.invalid, text)
-    reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=config.rewards)
+    value = None if finds is None else worth(validated.kept, finds, rewards.suite_size, rewards.redundancy_price)
+    reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=rewards, value=value)
     if config.functions.test is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
         reward = replace(reward, reward=checked_reward("test_reward", problem.id, config.functions.test(judged)))
@@ -137,7 +142,7 @@ def _verdicts(
     outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: RoundConfig
 ) -> list[tuple[Verdict, ...]]:
     """The verdicts on all that a program faced, in order."""
-    if outcomes.in_script is None or config.rewards.pool_tests:
+    if outcomes.in_script is None or config.rewards.pools:
         return [verdicts_on(outcomes, tests) for tests in suites]
     in_script = iter(outcomes.in_script)
     return [tuple(verdict_on(next(in_script), test) for test in tests) for tests in suites]

@@ -15,11 +15,14 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.runtime.gather import gathered, is_mine
+from codea1_jax.training.mutants import with_mutants
 from codea1_jax.training.sources import load_problems, split
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
 from data_pipeline.validate import failures
-from sandbox import Judge
+from sandbox import Judge, Task
+
+_NO_BRANCHES = "rewards.test_value=coverage: branches are counted of functions and classes only"
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ def load_questions(
         reason = f"it has no golden tests, from which {config.method.name} learns"
         refused += tuple(Refusal(p.id, reason) for p in train if not p.golden_tests)
         train = tuple(p for p in train if p.golden_tests)
+    if config.rewards.test_value == "coverage":
+        refused += tuple(Refusal(p.id, _NO_BRANCHES) for p in train if p.task is Task.STREAM)
+        train = tuple(p for p in train if p.task is not Task.STREAM)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
@@ -79,6 +85,8 @@ def load_questions(
             f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
             f"a step needs train.questions={config.train.questions}" + _where_reasons_are(refused, config)
         )
+    if config.rewards.test_value == "mutation":
+        train = with_mutants(train, judge, config.rewards.mutants, config.run.seed)
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from scripted import PROMPTS, scripted_game
 
-from codea1_jax.config import Config, RolloutConfig, load
+from codea1_jax.config import Config, RewardConfig, RolloutConfig, load
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.round import begin_round
@@ -33,6 +33,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) return x"]
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
 RULES = RoundConfig(RolloutConfig(samples=3, suites=2))
+VALUED = [
+    replace(RULES, rewards=RewardConfig(test_value=value)) for value in ("discrimination", "mutation", "coverage")
+]
 
 
 TOO_SLOW = Outcome(Status.TIMED_OUT)
@@ -58,12 +61,14 @@ def played() -> dict:
     golden = ("assert f(1) == 2", "assert f(3) == 4")
     problems = [Problem(str(n), f"Add {n}.", f"def f(x): return x + {n}", "f", golden) for n in range(5)]
     programs = {problem.question: [p.format(n) for p in PROGRAMS] for n, problem in enumerate(problems)}
+    mutated = [replace(problem, mutants=(PROGRAMS[1].format(problem.id),)) for problem in problems]
     suites = {(question, program): SUITES for question, written in programs.items() for program in written}
     with Counting(workers=1, backend="process") as pool:
         game = scripted_game(pool, programs, suites, RULES)
         rounds = [
             begin_round(game, problems, {}, (0,)).result(),
             begin_round(replace(game, test=None), problems, {}, (0,)).result(),
+            *(begin_round(replace(game, config=rules), mutated, {}, (0,)).result() for rules in VALUED),
         ]
         judged = [program for each in rounds for question in each.questions for program in question.programs]
         rewards = [[program.reward, *(suite.reward.reward for suite in program.suites)] for program in judged]

@@ -9,7 +9,7 @@ from codea1_jax.game.rollouts import Candidate, QuestionRollout, Response, Writt
 from codea1_jax.game.scoring import score_question
 from codea1_jax.game.suites import SuiteRules, extract_suite
 from data_pipeline import Problem
-from sandbox import SandboxPool
+from sandbox import SandboxPool, Test
 
 RIGHT = "def f(x, y=0):\n    return [x + y, x]"
 PROBLEM = Problem("p", "def f(x, y=0): ...", RIGHT, "f", ())
@@ -20,7 +20,8 @@ def played(
     programs: Sequence[str],
     suites: Sequence[Sequence[str]],
     problem: Problem = PROBLEM,
-    **rewards: bool | str,
+    book: Sequence[Test] = (),
+    **rewards: bool | str | float,
 ) -> QuestionRollout:
     """The group after judging: each program with its suites' texts; `rewards` differ from the defaults."""
     rules = SuiteRules(most=16)
@@ -34,5 +35,5 @@ def played(
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
     config = RoundConfig(rewards=RewardConfig().model_copy(update=rewards))
-    judgement = judge_group(pool, problem, group, (), config)
+    judgement = judge_group(pool, problem, group, book, config)
     return score_question(problem, {}, group, judgement, config)
