@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -263,6 +264,7 @@ def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
 def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
     before, now = by_key(saved), by_key(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    changed -= {key for key in changed if _is_new(key, before) and now.get(key) == _default(config, key)}
     differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
         key = differing[0]
@@ -270,3 +272,16 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
             f"{key}: {name} was started with {before.get(key)!r}, not {now.get(key)!r}; "
             "resume it with its own configuration, or choose another run.directory"
         )
+
+
+def _is_new(key: str, before: Mapping[str, Any]) -> bool:
+    """Whether a run's configuration knows the section and not the key: it was started before there was such a key."""
+    section = key.rpartition(".")[0]
+    return key not in before and (not section or any(other.startswith(f"{section}.") for other in before))
+
+
+def _default(config: BaseModel, key: str) -> Any:
+    """A key's default, which leaves all as it was before there was the key."""
+    *sections, name = key.split(".")
+    owner = reduce(getattr, sections, config)
+    return type(owner).model_fields[name].get_default(call_default_factory=True)
