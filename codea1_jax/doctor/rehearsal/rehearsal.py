@@ -114,11 +114,6 @@ class Rehearsal:
     # --- before anything runs -----------------------------------------------------------------------------
 
     def _data(self) -> str:
-        if self.config.data.source == "micro" and self._pretrained:
-            raise StageFailed(
-                "data.source=micro: the micro world teaches a pretrained model nothing; name a dataset, as in "
-                "data.source=data/kodcode"
-            )
         check_sources(self.config.data)
         return self.config.data.source
 
