@@ -1,4 +1,4 @@
-"""Mutants of the training questions' references, for `rewards.test_value: mutation`, made before the first step.
+"""Mutants of references, made before the first step: held out, for what a test finds; trained on, for a reward.
 
 A mutant is the program with one change, as mutation testing makes them: a comparison moved over its boundary or
 reversed, another operator, a number one off, a condition negated, `min` for `max`. (Figures on UnLeakedTestBench are of
@@ -8,7 +8,6 @@ cosmic-ray's mutants, `evals.mutants`.)
 from __future__ import annotations
 
 import ast
-import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,8 +19,6 @@ from data_pipeline import Problem
 from data_pipeline.checking import settled
 from sandbox import Judge, Status, verdict_on
 from sandbox.syntax import parse_module
-
-logger = logging.getLogger(__name__)
 
 _DRAWN = 4  # mutants made for each that is asked for: some behave as others do, or as the reference
 
@@ -55,8 +52,6 @@ def with_mutants(problems: Sequence[Problem], judge: Judge, count: int, seed: in
     """
     bare = {i: problem for i, problem in enumerate(problems) if not problem.mutants and is_mine(i)}
     found = gathered(lambda: {i: _distinct(judge, p, drawn(p.solution, _DRAWN * count, seed)) for i, p in bare.items()})
-    if without := sum(not mutants for mutants in found.values()):
-        logger.warning("%d of %d questions have no mutant: their suites earn validity alone", without, len(problems))
     return tuple(replace(p, mutants=found[i][:count]) if i in found else p for i, p in enumerate(problems))
 
 

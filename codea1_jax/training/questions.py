@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,11 @@ from data_pipeline.validate import failures
 from sandbox import Judge, Task
 
 _NO_BRANCHES = "rewards.test_value=coverage: branches are counted of functions and classes only"
+
+
+logger = logging.getLogger(__name__)
+
+HELDOUT_MUTANTS = 8  # of a held-out question's solution, where it brings none
 
 
 @dataclass(frozen=True)
@@ -85,12 +91,17 @@ def load_questions(
             f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
             f"a step needs train.questions={config.train.questions}" + _where_reasons_are(refused, config)
         )
+    heldout = tuple(p for p in heldout if p.id in short)
     if config.rewards.test_value == "mutation":
         train = with_mutants(train, judge, config.rewards.mutants, config.run.seed)
+        if without := sum(not problem.mutants for problem in train):
+            logger.warning("%d of %d questions have no mutant: their suites earn validity alone", without, len(train))
+    if config.eval.every and "test" in METHODS[config.method.name].roles:
+        heldout = _shown_as_mutants(heldout, prompts["test"], judge, config.rollout.test_prompt_tokens)
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
-    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused, dropped)
+    return Questions(train, heldout, fitting, refused, dropped)
 
 
 def _read(
@@ -172,6 +183,14 @@ def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
             f"{without[0]}, have no prompt of their own (a field `prompt`, a list of {{role, content}}); prepare rows "
             "that have it, or set prompts.source=ours"
         )
+
+
+def _shown_as_mutants(heldout: Sequence[Problem], prompts: Prompts, judge: Judge, longest: int) -> tuple[Problem, ...]:
+    """The held-out questions with mutants that can be shown, the same in every run: how well tests find bugs."""
+    return tuple(
+        replace(p, mutants=tuple(each for each in p.mutants if len(prompts.test(p, each)) <= longest))
+        for p in with_mutants(heldout, judge, HELDOUT_MUTANTS, 0)
+    )
 
 
 def _fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:

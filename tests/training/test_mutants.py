@@ -12,6 +12,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.game.judging import submit_calls
 from codea1_jax.training.mutants import drawn, with_mutants
 from codea1_jax.training.parts import make_training
+from codea1_jax.training.questions import Questions
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Status
 
@@ -68,13 +69,8 @@ def test_mutants_behave_unlike_the_reference_and_unlike_each_other_and_none_hang
     assert HANGING in set(drawn(SUM, 100, 0)) - set(programs)
 
 
-def test_a_question_keeps_its_own_mutants_and_has_none_where_no_test_shows_them_to_be_wrong(made, pool, caplog):
+def test_a_question_keeps_its_own_mutants_and_has_none_where_no_test_shows_them_to_be_wrong(made):
     assert made[1:] == (OWN, UNTESTED)
-    with caplog.at_level(logging.WARNING):
-        assert with_mutants([UNTESTED, OWN], pool, 50, 0) == (UNTESTED, OWN)
-    assert [record.getMessage() for record in caplog.records] == [
-        "1 of 2 questions have no mutant: their suites earn validity alone"
-    ]
 
 
 def test_the_seed_draws_the_mutants(made, pool):
@@ -88,12 +84,25 @@ def test_a_program_nested_too_deeply_has_no_mutant():
     assert drawn(f"def f(x):\n    return {'-' * 2_000}x", 3, 0) == ()
 
 
-def test_a_run_rewarded_by_mutants_has_them_of_the_questions_it_trains_on(pool):
-    settings = ["train.questions=1", "rewards.test_value=mutation", "rewards.mutants=3", "run.directory=unused"]
+def test_a_run_rewarded_by_mutants_has_them_of_the_questions_it_trains_on_and_every_run_of_held_out_ones(pool, caplog):
     source = Path(__file__).parents[2] / "docs" / "problems.jsonl"
-    training = make_training(load(Config, "micro/a1", [f"data.source={source}", *settings]), pool)
-    assert [len(problem.mutants) for problem in training.questions.train].count(3) >= 4
-    assert not any(problem.mutants for problem in training.questions.heldout)
+    common = [f"data.source={source}", "data.heldout_share=0.3", "train.questions=1", "run.directory=unused"]
+
+    def questions(*settings: str) -> Questions:
+        return make_training(load(Config, "micro/a1", [*common, *settings]), pool).questions
+
+    with caplog.at_level(logging.WARNING):
+        rewarded = questions("rewards.test_value=mutation", "rewards.mutants=3")
+    without = sum(not problem.mutants for problem in rewarded.train)
+    warned = [record.getMessage() for record in caplog.records if "mutant" in record.getMessage()]
+    said = f"{without} of {len(rewarded.train)} questions have no mutant: their suites earn validity alone"
+    assert warned == ([said] if without else [])
+    assert {len(problem.mutants) for problem in rewarded.train} <= {0, 1, 2, 3} and without < len(rewarded.train)
+    plain = questions("run.seed=1")
+    assert not any(problem.mutants for problem in plain.train)
+    assert plain.heldout == rewarded.heldout and any(problem.mutants for problem in plain.heldout)
+    assert all(problem.solution not in problem.mutants for problem in plain.heldout)
+    assert not any(problem.mutants for problem in questions("method.name=golden").heldout)  # nobody is shown them
 
 
 def test_branches_are_not_counted_of_streams(pool, tmp_path):
