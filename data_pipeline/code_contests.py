@@ -2,6 +2,10 @@
 
 The solution is the first in Python 3. Tests are taken in the order private, generated, public: the first are the
 judge's own, and the last stand in the question, where whoever writes a program sees their answers.
+
+CodeContests+ (https://huggingface.co/datasets/ByteDance-Seed/Code-Contests-Plus, its parts `1x` to `5x`) has other
+fields: those that https://github.com/cai-jianfeng/CodeContests-O (src/codecontests_o/data/codecontests.py) reads. Its
+checkers are C++, which is not run.
 """
 
 from collections.abc import Iterator
@@ -9,7 +13,7 @@ from dataclasses import replace
 
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
-from data_pipeline.rows import mapping, number, text, texts
+from data_pipeline.rows import mapping, mappings, number, text, texts
 from data_pipeline.stream_rows import Sample, first_parsing, pairs, stream, to_train_on
 
 _PYTHON3 = 3  # UNKNOWN_LANGUAGE, PYTHON, CPP, PYTHON3, JAVA
@@ -41,9 +45,30 @@ def _fields(row: Row, name: str, *fields: str) -> tuple[object, ...]:
     return tuple(value.get(field) for field in fields)
 
 
-FORMAT = Format(
-    "CodeContests",
-    frozenset({"name", "description", "public_tests", "private_tests", "generated_tests", "solutions"}),
-    _id,
-    _problem,
+def _plus_id(row: Row) -> str:
+    return f"{text(row, 'source')}/{text(row, 'id')}"
+
+
+def _plus_problem(row: Row) -> Problem:
+    submitted = mappings(row.get("correct_submissions"), "correct_submissions")
+    programs = [each.get("code") for each in submitted if each.get("language") == "py3"]
+    tests = [(each.get("input"), each.get("output")) for each in mappings(row.get("test_cases"), "test_cases")]
+    solution = first_parsing(texts({"code": programs}, "code"))
+    problem = stream(_plus_id(row), text(row, "description"), solution, tests, "code_contests_plus")
+    return to_train_on(replace(problem, seconds=number(row, "time_limit") / 1_000))
+
+
+FORMATS = (
+    Format(
+        "CodeContests",
+        frozenset({"name", "description", "public_tests", "private_tests", "generated_tests", "solutions"}),
+        _id,
+        _problem,
+    ),
+    Format(
+        "CodeContests+",
+        frozenset({"source", "id", "description", "test_cases", "correct_submissions"}),
+        _plus_id,
+        _plus_problem,
+    ),
 )

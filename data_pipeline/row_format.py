@@ -22,6 +22,12 @@ class Format:
     """why tests of a row that is read as a problem are left out of it, one reason a test"""
     difficulty_of: Callable[[Row], object] | None = None
     """how a row is rated; None: rows are not"""
+    exact: bool = False
+    """a row with more fields has another format"""
+
+    def fits(self, row: Row) -> bool:
+        """Whether a row has this format, by its fields."""
+        return self.fields == row.keys() if self.exact else self.fields <= row.keys()
 
     def read(self, rows: Iterable[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
         """Every row as a problem, or refused by its id with the reason; with `difficulties`, only rows rated so."""

@@ -6,13 +6,12 @@ function: check(candidate), a unittest class, or asserts, which may also be a li
 """
 
 import ast
-import builtins
 
 from data_pipeline.livecodebench import unpacked
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import document, identity, mapping, mappings, text, texts
-from data_pipeline.source_code import functions, parse
+from data_pipeline.source_code import first_called, functions, parse
 from data_pipeline.stream_rows import Sample, of_inputs_and_outputs, stream, tested
 
 
@@ -48,7 +47,7 @@ def _is_python(test: str) -> bool:
 def _checked(row: Row, question: str, check: str) -> Problem:
     """A function with a check of its own; without a solution that stands alone, to evaluate on."""
     labels, written = _labels(row), str(row.get("canonical_solution") or "").replace("\r\n", "\n")
-    named = labels.get("entry_point") or _called(check)
+    named = labels.get("entry_point") or first_called(parse(check, "the tests").body)
     if not isinstance(named, str):
         raise BadRow("no labels.entry_point, and its tests call nothing")
     solutions = [each for each in (question + written, written) if written and _defines(each, named)]
@@ -61,13 +60,6 @@ def _checked(row: Row, question: str, check: str) -> Problem:
         check=f"{labels.get('test_setup_code') or ''}\n{check}",
         source="bigcodebench" if "unittest" in check else "sandbox_fusion",
     )
-
-
-def _called(check: str) -> str | None:
-    """The first function that asserts call, builtins left out."""
-    calls = (node for node in ast.walk(parse(check, "the tests")) if isinstance(node, ast.Call))
-    names = (call.func.id for call in calls if isinstance(call.func, ast.Name))
-    return next((name for name in names if not hasattr(builtins, name)), None)
 
 
 def _defines(code: str, name: str) -> bool:

@@ -1,8 +1,10 @@
 """Reads facts about a row's Python code from its syntax."""
 
 import ast
+import builtins
 import unicodedata
 import warnings
+from collections.abc import Iterable
 
 from data_pipeline.problem import BadRow
 from sandbox.syntax import parse_module
@@ -26,6 +28,13 @@ def functions(code: str, what: str = "the solution") -> dict[str, ast.FunctionDe
 def classes(code: str) -> dict[str, ast.ClassDef]:
     """The top-level classes by name, in order. Raises BadRow if the code does not parse."""
     return {node.name: node for node in parse(code, "the solution").body if isinstance(node, ast.ClassDef)}
+
+
+def first_called(statements: Iterable[ast.stmt]) -> str | None:
+    """The first function that statements call by its name, builtins left out."""
+    calls = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Call))
+    names = (call.func.id for call in calls if isinstance(call.func, ast.Name))
+    return next((name for name in names if not hasattr(builtins, name)), None)
 
 
 def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:

@@ -9,6 +9,7 @@ from data_pipeline import (
     code_contests,
     deepcoder,
     evalplus,
+    evolvecoder,
     kodcode,
     livecodebench,
     problem_files,
@@ -25,18 +26,18 @@ FORMATS: tuple[Format, ...] = (
     bigcodebench.FORMAT,
     *evalplus.FORMATS,
     unleaked.FORMAT,
-    code_contests.FORMAT,
+    *code_contests.FORMATS,
     *apps.FORMATS,
     deepcoder.FORMAT,
     livecodebench.FORMAT,
     sandbox_fusion.FORMAT,
+    evolvecoder.FORMAT,
 )
 
 
 def find_format(rows: Iterable[object]) -> Format | None:
     """The format of the first row that has a known one."""
-    fields = (row.keys() for row in rows if isinstance(row, dict))
-    return next((each for row in fields for each in FORMATS if each.fields <= row), None)
+    return next((each for row in rows if isinstance(row, dict) for each in FORMATS if each.fits(row)), None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ RECIPES = {
     # Programs that read standard input. Statements of competitions share whole sentences about their format, so only
     # dates keep these apart from LiveCodeBench: it begins in May 2023.
     "code_contests": Recipe("code_contests", source="deepmind/code_contests/data/train-*", against=_EVALPLUS),
+    "code_contests_plus": Recipe(
+        "code_contests_plus", source="ByteDance-Seed/Code-Contests-Plus/ccplus_1x/*", against=_EVALPLUS
+    ),
     "taco": Recipe("taco", source="BAAI/TACO/ALL/train-*", against=_EVALPLUS),
     "apps": Recipe("apps", source="codeparrot/apps/train.jsonl", against=_EVALPLUS),
     "deepcoder": Recipe(

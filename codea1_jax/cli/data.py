@@ -17,7 +17,7 @@ from codea1_jax.common.words import counted
 if TYPE_CHECKING:
     from data_pipeline.sources import Recipe
 
-DATASETS = ("kodcode", "code_contests", "taco", "apps", "deepcoder", "problems")
+DATASETS = ("kodcode", "code_contests", "code_contests_plus", "taco", "apps", "deepcoder", "problems")
 DIFFICULTIES = ("easy", "medium", "medium_hard", "hard", "very_hard", "introductory", "interview", "competition")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 

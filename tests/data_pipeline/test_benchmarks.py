@@ -7,7 +7,8 @@ import pytest
 from own_checks import passes
 
 import data_pipeline
-from data_pipeline import Problem, bigcodebench, evalplus, unleaked
+from data_pipeline import Problem, bigcodebench, evalplus, evolvecoder, problem_files, unleaked
+from data_pipeline.sources import find_format
 
 EVALPLUS = evalplus.FORMATS[0]  # all read every form
 CHECK = """
@@ -150,9 +151,40 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
     assert problem.check.splitlines() == UNLEAKED_ROW["test_list"]
 
 
+EVOLVED_ROW = {
+    "id": "TACO_1",
+    "question": "def grow(x: int) -> int: One more.",
+    "tests": [
+        "assert grow(1) == 2",
+        "assert sorted([grow(2)]) == [3]",
+        "assert abs(grow(0.5) - 1.5) < 1e-6",
+        "grow(1)",
+    ],
+}
+
+
+def test_an_evolved_row_has_asserts_and_no_solution():
+    (problem,) = evolvecoder.FORMAT.read([EVOLVED_ROW]).problems
+    assert (problem.id, problem.entry_point, problem.solution) == ("EvolveCoder/TACO_1", "grow", "")
+    assert problem.golden_tests == (
+        "assert grow(1) == 2",
+        "assert sorted([grow(2)]) == [3]",
+        "assert grow(0.5) == pytest.approx(1.5, rel=0.0, abs=1e-06)",
+    )
+    bad = evolvecoder.FORMAT.read([EVOLVED_ROW | {"tests": tests} for tests in (["x = 1"], ["assert ("], [])])
+    assert [refusal.reason[:12] for refusal in bad.refused] == ["no test of t", "the tests do", "no test of t"]
+
+
+def test_a_row_of_your_own_without_its_solution_is_no_evolved_one():
+    own = EVOLVED_ROW | {"entry_point": "grow"}
+    assert find_format([own]) is None
+    assert find_format([own, own | {"solution": "def grow(x): ..."}]) is problem_files.FORMAT
+
+
 @pytest.mark.parametrize(
     ("row", "source"),
     [
+        (EVOLVED_ROW, "evolvecoder"),
         (HUMANEVAL_ROW, "humanevalplus"),
         (MBPP_ROW, "mbppplus"),
         (TRAINING_ROW, "mbppplus"),

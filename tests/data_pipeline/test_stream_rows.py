@@ -37,6 +37,21 @@ CODE_CONTESTS = {
     "input_file": "",
     "output_file": "",
 }
+PLUS = {
+    "source": "Codeforces",
+    "id": "1_A",
+    "title": "Sum",
+    "description": "Print the sum.",
+    "time_limit": 2_500,
+    "memory_limit": 256,
+    "checker": "#include <testlib.h>",
+    "test_cases": [{"input": "4 5\r\n", "output": "9"}, {"input": "1 2\n", "output": "3\n"}],
+    "correct_submissions": [
+        *({"code": "int main() {}", "language": "cpp"}, {"code": PYTHON2, "language": "py2"}),
+        *({"code": PYTHON2, "language": "py3"}, {"code": SUM, "language": "py3"}),
+    ],
+    "incorrect_submissions": [{"code": "print(0)", "language": "py3"}],
+}
 TACO = {
     "question": "Print the sum.",
     "solutions": json.dumps([PYTHON2, SUM]),
@@ -163,6 +178,15 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
     assert samples_of(problem) == [("4 5\n", "9"), ("\n", "0"), ("6 7\n", "13\n"), ("1 2\n", "3\n")]
 
 
+def test_code_contests_plus_has_the_first_python3_its_tests_and_its_milliseconds(tmp_path):
+    problem = the_problem(PLUS)
+    assert (problem.id, problem.source, problem.solution) == ("Codeforces/1_A", "code_contests_plus", SUM)
+    assert (samples_of(problem), problem.seconds) == ([("4 5\n", "9"), ("1 2\n", "3\n")], 2.5)
+    assert RECIPES["code_contests_plus"].name == problem.source
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([PLUS]), tmp_path / "rows.parquet")
+    assert read(tmp_path / "rows.parquet").problems == (problem,)
+
+
 @pytest.mark.parametrize(
     ("row", "change", "reason"),
     [
@@ -174,6 +198,8 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
             "inputs and outputs of tests are not lists of one",
         ),
         (CODE_CONTESTS, {"description": "If there are many answers, print any."}, "it accepts several answers"),
+        (PLUS, {"test_cases": None}, "it has no tests"),
+        (PLUS, {"correct_submissions": [{"code": PYTHON2, "language": "py3"}]}, "no solution of 1 is Python 3"),
         (TACO, {"input_output": "{"}, "input_output is not JSON"),
         (TACO, {"input_output": "{}"}, "it has no tests"),
         (
@@ -302,13 +328,13 @@ def test_an_error_that_the_question_states_is_the_tolerance_of_its_tests():
 
 
 def test_programs_are_validated_in_the_jail_and_those_without_a_solution_only_refused():
-    good = [the_problem(row) for row in (OWN, TACO, APPS, DEEPCODER, CODE_CONTESTS)]
+    good = [the_problem(row) for row in (OWN, TACO, APPS, DEEPCODER, CODE_CONTESTS, PLUS)]
     wrong = replace(good[0], id="wrong", solution="print(4)")
     with SandboxPool(workers=1, backend="process") as judge:
         reasons = failures([*good, wrong, the_problem(LIVE)], judge)
-    assert reasons[:5] == [None] * 5
-    assert reasons[5] is not None and reasons[5].startswith("the solution fails tests (1 of 1)")
-    assert reasons[6] == "it has no solution: it can only be evaluated on"
+    assert reasons[:6] == [None] * 6
+    assert reasons[6] is not None and reasons[6].startswith("the solution fails tests (1 of 1)")
+    assert reasons[7] == "it has no solution: it can only be evaluated on"
 
 
 def test_programs_are_prepared_and_every_row_is_accounted_for(tmp_path):
