@@ -8,7 +8,7 @@ assert that is still outside the suite language (exceptions, mocks, objects of t
 import ast
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -28,15 +28,23 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
     Raises BadRow if the code does not parse.
     """
-    module = parse(test_code, "the test code")
+    return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
+
+
+def asserts_of(module: ast.Module) -> Iterator[ast.Assert]:
+    """The asserts of test functions, in order, without the names that these bind."""
     shared = _module_bindings(module)
-    found: dict[str, str] = {}
     for function in _test_functions(module):
         for bindings in _parametrizations(function, shared):
-            for statement in _asserts(function.body, bindings):
-                test = _as_test(statement, entry_point)
-                if isinstance(test, SuiteTest):
-                    found.setdefault(test.call, f"assert {test.call} == {test.stated}")
+            yield from _asserts(function.body, bindings)
+
+
+def tests_among(asserts: Iterable[ast.Assert], entry_point: str) -> tuple[str, ...]:
+    """The golden tests among asserts, one for each distinct call."""
+    found: dict[str, str] = {}
+    for test in (_as_test(statement, entry_point) for statement in asserts):
+        if isinstance(test, SuiteTest):
+            found.setdefault(test.call, f"assert {test.call} == {test.stated}")
     return tuple(found.values())
 
 

@@ -8,12 +8,10 @@ answer completes its prompt, so it also gets the prompt's imports from `__future
 import ast
 import re
 import sys
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
 
 from data_pipeline.problem import Problem
-from sandbox.syntax import parse_module
+from sandbox.syntax import is_future, parse_module, with_lines
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
 _DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -28,14 +26,8 @@ def with_imports(program: str, problem: Problem, *, helpers: bool = False) -> st
     imports = _imports(problem.question, problem.solution)
     if helpers:
         imports += _helpers(problem.solution, problem.entry_point)
-    if not imports:
-        return program
-    try:
-        own = _leading_futures(parse_module(program))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return program
-    lines = sorted(imports, key=lambda line: not line.startswith("from __future__ "))  # Python wants these first
-    return _after(own[-1], lines, program) if own else "\n".join([*lines, program])
+    # Python wants imports from `__future__` first.
+    return with_lines(program, sorted(imports, key=lambda line: not line.startswith("from __future__ ")))
 
 
 def constants_of(problem: Problem) -> dict[str, ast.expr]:
@@ -57,26 +49,11 @@ def packages_of(program: str) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {""}
 
 
-def _leading_futures(module: ast.Module) -> list[ast.stmt]:
-    """Its imports from `__future__`. Any that follow another statement are left out: Python refuses them."""
-    has_docstring = ast.get_docstring(module, clean=False) is not None
-    return list(takewhile(_is_future, module.body[has_docstring:]))
-
-
-def _after(statement: ast.stmt, lines: Sequence[str], program: str) -> str:
-    """The program with `lines` behind one of its statements, which may share a line with the next."""
-    code = program.replace("\r\n", "\n").replace("\r", "\n").encode()
-    line_starts = [0, *(match.end() for match in re.finditer(b"\n", code))]
-    end = line_starts[(statement.end_lineno or 0) - 1] + (statement.end_col_offset or 0)
-    rest = re.sub(rb"\A[ \t]*;?[ \t]*(\\\n[ \t]*)?", b"", code[end:])
-    return "\n".join([code[:end].decode(), *lines, rest.decode()])
-
-
 @lru_cache(maxsize=_MAX_KEPT)
 def _imports(question: str, solution: str) -> tuple[str, ...]:
     """The import statements of both, each once, in order. In a prompt in prose, the lines that are imports count."""
     found = dict.fromkeys(ast.unparse(statement) for statement in _import_statements(question))
-    found |= dict.fromkeys(ast.unparse(each) for each in _import_statements(solution) if not _is_future(each))
+    found |= dict.fromkeys(ast.unparse(each) for each in _import_statements(solution) if not is_future(each))
     return tuple(found)
 
 
@@ -110,7 +87,3 @@ def _import_statements(source: str) -> list[ast.stmt]:
     lines = _IMPORT_LINE.findall(source)
     statements = _statements_of(source) or [each for line in lines for each in _statements_of(line)]
     return [statement for statement in statements if isinstance(statement, ast.Import | ast.ImportFrom)]
-
-
-def _is_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox import FEW_ULPS, Task, Tolerance
-from sandbox.classes import DRIVER, with_driver
+from sandbox import FEW_ULPS, Task, Tolerance, classes, nodes
+from sandbox.syntax import with_lines
 
 Row = dict[str, Any]  # as it is read
 _LONGEST_REASON = 300  # characters
@@ -59,11 +59,42 @@ class Problem:
     @property
     def called(self) -> str:
         """The function that tests call; "" where they call none."""
-        return DRIVER if self.task is Task.CLASS else self.entry_point
+        return classes.DRIVER if self.task is Task.CLASS else self.entry_point
+
+    @property
+    def signatures(self) -> Mapping[str, nodes.Signature]:
+        """Those of the solution's function or methods in which linked lists or trees are (see `sandbox.nodes`).
+
+        None where the dataset's own check calls them, as it likes.
+        """
+        return {} if self.check else nodes.signatures(self.solution, self.entry_point)
+
+    @property
+    def node_classes(self) -> tuple[str, ...]:
+        """The classes of lists and trees that these mention."""
+        used = {name for signature in self.signatures.values() for name in nodes.classes_in(signature)}
+        return tuple(sorted(used))
+
+    @property
+    def above(self) -> str:
+        """The preamble, with what else the solution has above it where it runs."""
+        return with_lines(self.preamble, self._given)
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        return (nodes.GIVEN,) if self.signatures else ()
+
+    @property
+    def driver(self) -> str:
+        """What the judge needs behind a program to call it."""
+        if self.task is Task.CLASS:
+            return classes.driver(self.entry_point, self.signatures)
+        signature = self.signatures.get(self.entry_point)
+        return nodes.driver(self.entry_point, signature) if signature else ""
 
     def driven(self, program: str) -> str:
         """A program with what the judge needs to call it."""
-        return with_driver(program, self.entry_point) if self.task is Task.CLASS else program
+        return with_lines(program, self._given) + self.driver
 
     @property
     def tolerance(self) -> Tolerance:

@@ -87,6 +87,7 @@ __all__ = [
     "encode_stated",
     "host",
     "language",
+    "nodes",
     "parse_test",
     "remote",
     "same",

@@ -4,7 +4,7 @@
     made.push(1)
     assert made.top() == 1
 
-For the judge a test is one call of a function that is put behind every program (`with_driver`), with plain data alone:
+For the judge a test is one call of a function that is put behind every program (`driver`), with plain data alone:
 ``run_calls((3,), [("push", (1,)), ("top", ())])``. So the suite language, the jail and the comparison are those of
 functions, and an object never leaves the program's process.
 
@@ -13,8 +13,9 @@ Everything here works on syntax alone: nothing of a test is executed.
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from sandbox.inside.nodes import Signature
 from sandbox.syntax import is_call_of, parse_expression
 
 DRIVER = "run_calls"
@@ -23,17 +24,17 @@ MAX_CALLS = 50  # of one object; what follows is not read
 _OBJECT = "made"  # what a test that is written out calls its object
 _TEXT = """
 
-def {driver}(made, calls):
-    thing = {name}(*made)
-    for method, arguments in calls:
-        value = getattr(thing, method)(*arguments)
-    return value
+from sandbox.inside import nodes as _nodes
+{driver} = _nodes.runner(globals(), {name!r}, {signatures!r})
 """
 
 
-def with_driver(program: str, name: str) -> str:
-    """A program, and the function by which the judge makes objects of its class and calls their methods."""
-    return program + _TEXT.format(driver=DRIVER, name=name)
+def driver(name: str, signatures: Mapping[str, Signature]) -> str:
+    """What stands behind a program: the function by which the judge makes objects of its class and calls their methods.
+
+    signatures: of methods with nodes in them (see `sandbox.nodes`).
+    """
+    return _TEXT.format(driver=DRIVER, name=name, signatures=signatures)
 
 
 def rewritten(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:

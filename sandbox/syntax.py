@@ -7,8 +7,11 @@ parse calls while their users parse suites, so everyone parses here. Other threa
 """
 
 import ast
+import re
 import threading
 import warnings
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, TypeGuard
 
 one_at_a_time = threading.Lock()  # also to be held around other people's code that parses
@@ -29,6 +32,37 @@ def parse_expression(source: str) -> ast.expr:
 def is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
     """Whether a node calls what has this name."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def is_future(statement: ast.stmt) -> bool:
+    """Whether a statement imports from `__future__`."""
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def with_lines(program: str, lines: Sequence[str]) -> str:
+    """`program` after `lines`, behind its own imports from `__future__`; unchanged if it does not parse."""
+    if not lines:
+        return program
+    try:
+        own = _leading_futures(parse_module(program))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program
+    return _after(own[-1], lines, program) if own else "\n".join([*lines, program])
+
+
+def _leading_futures(module: ast.Module) -> list[ast.stmt]:
+    """Its imports from `__future__`. Any that follow another statement are left out: Python refuses them."""
+    has_docstring = ast.get_docstring(module, clean=False) is not None
+    return list(takewhile(is_future, module.body[has_docstring:]))
+
+
+def _after(statement: ast.stmt, lines: Sequence[str], program: str) -> str:
+    """The program with `lines` behind one of its statements, which may share a line with the next."""
+    code = program.replace("\r\n", "\n").replace("\r", "\n").encode()
+    line_starts = [0, *(match.end() for match in re.finditer(b"\n", code))]
+    end = line_starts[(statement.end_lineno or 0) - 1] + (statement.end_col_offset or 0)
+    rest = re.sub(rb"\A[ \t]*;?[ \t]*(\\\n[ \t]*)?", b"", code[end:])
+    return "\n".join([code[:end].decode(), *lines, rest.decode()])
 
 
 def _parsed(source: str, mode: str) -> Any:

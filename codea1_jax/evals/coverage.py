@@ -70,6 +70,7 @@ _names = {{"__name__": "solution"}}
 exec({preamble!r}, _names)
 _code = compile({program!r}, "<function>", "exec")
 _traced(lambda: exec(_code, _names))
+exec({driver!r}, _names)
 
 def run(call):
     function = eval("lambda: " + call, _names)
@@ -90,14 +91,16 @@ class Coverage:
     branches: float
 
 
-def submit_coverage(judge: Judge, program: str, calls: Sequence[str], preamble: str = "") -> Callable[[], Coverage]:
+def submit_coverage(
+    judge: Judge, program: str, calls: Sequence[str], preamble: str = "", driver: str = ""
+) -> Callable[[], Coverage]:
     """Submits a program's runs under the tracer: its loading, and each call in its own process.
 
-    `preamble` runs before the program, untraced. What is returned waits for the last run; it raises SandboxError if the
-    judge fails, UserError without coverage.py.
+    `preamble` runs before the program and `driver` behind it, untraced. What is returned waits for the last run; it
+    raises SandboxError if the judge fails, UserError without coverage.py.
     """
     traced = _BLANK + program
-    tracer = _TRACER.format(program=traced, preamble=preamble, size=_CHUNK)
+    tracer = _TRACER.format(program=traced, preamble=preamble, driver=driver, size=_CHUNK)
     most_jumps = _JUMPS_PER_LINE * (1 + traced.count("\n"))
     reads = tuple(f"jumps({chunk})" for chunk in range(math.ceil(most_jumps / _CHUNK)))
     runs = [

@@ -146,7 +146,7 @@ def _submit_coverage(judge: Judge, problem: Problem, calls: Sequence[str]) -> Ca
     """What the tests run of the function or class; None of a stream, of which it is not measured."""
     if problem.task is Task.STREAM:
         return lambda: None
-    return submit_coverage(judge, problem.solution, calls, problem.driven(problem.preamble))
+    return submit_coverage(judge, problem.solution, calls, problem.above, problem.driver)
 
 
 def score(
@@ -237,7 +237,8 @@ def sound_functions(
     problems: Sequence[Problem], judge: Judge
 ) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
     """The mutants of every function that can be judged, and by id why the others cannot."""
-    runs = judge.execute([Job(problem.preamble + problem.solution, task=problem.task) for problem in problems])
+    jobs = [Job(problem.driven(problem.preamble + problem.solution), task=problem.task) for problem in problems]
+    runs = judge.execute(jobs)
     unsound = {
         problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
         for problem, run in zip(problems, runs, strict=True)

@@ -22,6 +22,7 @@ _TRACER = """\
 import opcode, sys
 _preamble = compile({preamble!r}, "<preamble>", "exec")
 _code = compile({program!r}, "<reference>", "exec")
+_driver = compile({driver!r}, "<driver>", "exec")
 _branches = {{}}
 
 def _number(code):
@@ -43,6 +44,7 @@ def taken(call):
     names, found, before, steps = {{"__name__": "solution"}}, set(), {{}}, iter(range({most}))
     exec(_preamble, names)
     exec(_code, names)
+    exec(_driver, names)
 
     def trace(frame, event, argument):
         if frame.f_code.co_filename != "<reference>":
@@ -76,8 +78,8 @@ def submit_branches(judge: Judge, problem: Problem, tests: Sequence[Test]) -> Ca
 
     Raises SandboxError if the judge fails.
     """
-    preamble = problem.driven(problem.preamble)
-    tracer = _TRACER.format(preamble=preamble, program=problem.solution, most=_MOST_STEPS)
+    texts = {"preamble": problem.above, "program": problem.solution, "driver": problem.driver}
+    tracer = _TRACER.format(**texts, most=_MOST_STEPS)
     asked = ("branches()", *(f"taken({test.call!r})" for test in tests))
     limits = allowed(problem, judge.limits)
     limits = replace(limits, program_seconds=limits.load_seconds + len(asked) * limits.call_seconds)

@@ -6,7 +6,7 @@ from pathlib import Path
 from sandbox import inside
 
 _MODULES = (  # each after those that it imports
-    *("plain", "encoding", "observation", "transport", "expressions", "collisions", "inputs", "evaluation"),
+    *("plain", "encoding", "observation", "transport", "expressions", "collisions", "inputs", "evaluation", "nodes"),
     *("check_code", "guard", "watch", "checker", "scratch", "stream", "zygote"),
 )
 _TEXT = """\

@@ -119,6 +119,35 @@ def test_five_rounds_count_right_tests_and_the_mutants_they_kill(pool, tmp_path)
     assert figures["mut_at_5"]["value"] > 50
 
 
+DEPTH = """
+def depth(root: TreeNode) -> int:
+    if not root:
+        return 0
+    return 1 + max(depth(root.left), depth(root.right))
+"""
+TREE = Problem(
+    "depth",
+    "Write depth(root), of a TreeNode: how many nodes are on the longest path down from the root.",
+    DEPTH,
+    "depth",
+    ("assert depth([]) == 0", "assert depth([1, None, 2]) == 2"),
+    mutants=(DEPTH.replace("root.right", "root.left"),),
+    source="mine",
+)
+
+
+def test_trees_are_evaluated_as_lists(pool, tmp_path):
+    benchmark = make_benchmark([TREE], pool)
+    programs = {"depth": (DEPTH, TREE.mutants[0])}
+    results = evaluate_code(benchmark, RecordedPlayer(programs), 2, pool, Journal(tmp_path / "code", {}), silent)
+    assert results["benchmarks"]["mine"]["avg_at_n"]["value"] == 50
+    assert heldout_code(RecordedPlayer(programs), pool, prepare([TREE], pool), 2, ())["eval/avg_at_n"] == 50
+    found = evaluate_tests([TREE], references([TREE]), pool, Journal(tmp_path / "tests", {}), silent)
+    figures = found["benchmarks"]["tests"]
+    covered = [figures[name]["value"] for name in ("line_coverage", "branch_coverage")]
+    assert (figures["pass_at_5"]["value"], covered) == (40, [100, 100])
+
+
 METHOD = "class Solution:\n    def addAll(self, xs: List[int], y: int) -> List[int]:"
 ADD_ALL = f"{METHOD}\n        return [x + y for x in xs]"  # which imports no List: the scorer does
 

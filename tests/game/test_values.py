@@ -258,6 +258,14 @@ def test_a_long_call_takes_the_branches_of_its_beginning(pool):
     assert branches(pool, problem, "f(1_000)", "f(100_000)", "f(100)") == ([3, 2, 3], 4)
 
 
+def test_functions_of_trees_have_branches(pool):
+    solution = "def depth(root: TreeNode):\n    return 1 + depth(root.left) if root else 0"
+    assert branches(pool, replace(PROBLEM, solution=solution, entry_point="depth"), "depth([])", "depth([1])") == (
+        [1, 2],
+        2,
+    )
+
+
 def test_methods_of_a_class_have_branches(pool):
     problem = Problem("c", "class C with up(by)", COUNTER, "C", (), task=Task.CLASS)
     calls = [f"run_calls((), [('up', ({by},))])" for by in (1, -1)]

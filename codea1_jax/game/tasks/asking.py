@@ -9,6 +9,14 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import Template, Templates
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
+from sandbox import nodes
+
+GIVEN = "Programs may use this class without defining it:"
+WRITTEN = {
+    "ListNode": "In tests a linked list is written as the list of its values: [1, 2, 3]; the empty one as [].",
+    "TreeNode": "In tests a binary tree is written as the list of its values in level order, with None for a missing "
+    "child and no None at the end: [1, None, 2] has a right child alone; the empty one as [].",
+}
 
 TEST_USER = """# Role
 You look for inputs on which {culprit} and the problem's requirements disagree.
@@ -73,12 +81,23 @@ class Words:
     place: str
 
 
+def asked(problem: Problem) -> str:
+    """The question as those who write programs are shown it: with the classes of nodes that it does not show itself."""
+    given = [nodes.DEFINITIONS[name] for name in problem.node_classes if f"class {name}" not in problem.question]
+    return "\n\n".join([problem.question, *(f"{GIVEN}\n{each}" for each in given)])
+
+
+def described(problem: Problem) -> str:
+    """The question as those who write tests are shown it: with how lists and trees are written."""
+    return "\n\n".join([problem.described, *(WRITTEN[name] for name in problem.node_classes)])
+
+
 def ask_for_suite(
     problem: Problem, program: str | None, suite_size: int, words: Words, *, short: bool
 ) -> list[Message]:
     """The conversation that asks for a suite; without a program, in black-box play."""
     strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
-    context = TEST_QUESTION.format(question=problem.described)
+    context = TEST_QUESTION.format(question=described(problem))
     if program is not None:
         context += TEST_PROGRAM.format(heading="Program" if short else SUSPECT, program=program.strip("\n"))
     request = (SHORT_TEST_USER if short else TEST_USER).format(
@@ -102,7 +121,7 @@ def ask_for_next_test(problem: Problem, program: str, known: str, system: str, k
         kind=kind,
         different=", different from those written before" if known else "",
         form=form,
-        question=problem.described,
+        question=described(problem),
         program=program.strip("\n"),
         known=f"\n\nWritten before:\n{known}" if known else "",
     )

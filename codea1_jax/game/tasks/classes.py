@@ -16,6 +16,7 @@ from codea1_jax.game.tasks.asking import (
     Words,
     ask_for_next_test,
     ask_for_suite,
+    asked,
     conversation,
     python_block,
     refuse_test_functions,
@@ -45,7 +46,7 @@ judged, view, golden_line, stated = function.judged, function.view, function.gol
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     """The conversation that asks for a program. Users' templates are for functions."""
-    user = CODE_USER.format(entry_point=problem.entry_point, question=problem.question)
+    user = CODE_USER.format(entry_point=problem.entry_point, question=asked(problem))
     return conversation(CODE_SYSTEM, user)
 
 

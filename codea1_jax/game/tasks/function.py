@@ -10,7 +10,17 @@ from codea1_jax.game import disclosed
 from codea1_jax.game.programs import extract_program, extract_script
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
-from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation, filled, python_block
+from codea1_jax.game.tasks.asking import (
+    Words,
+    ask_for_next_test,
+    ask_for_suite,
+    asked,
+    conversation,
+    described,
+    filled,
+    python_block,
+    refuse_test_functions,
+)
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import plain_line
@@ -61,7 +71,7 @@ other statements and branches."
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     """The conversation that asks for a program; BigCodeBench's own, without the system's part, for its problems."""
-    question = problem.question
+    question = asked(problem)
     if problem.source == SCRIPTED:
         if templates.script is not None:
             return filled(templates.script, question=question.strip())
@@ -88,7 +98,7 @@ def test_messages(
     """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
     template = templates.black_box if program is None else templates.sft if short else templates.test
     if template is not None:
-        fields = {"question": problem.described, "entry_point": problem.entry_point, "suite_size": suite_size}
+        fields = {"question": described(problem), "entry_point": problem.entry_point, "suite_size": suite_size}
         return filled(template, **fields, program=(program or "").strip("\n"))
     unit, call = "test" if answers else "call", f"{problem.entry_point}(arguments)"
     each = f"one {unit} a line, each exactly of the form\n{f'assert {call} == expected_value' if answers else call}"
@@ -111,7 +121,12 @@ def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> 
 
 
 def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
-    """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response."""
+    """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response.
+
+    Raises UserError for functions of lists or trees: their test functions would have to make nodes.
+    """
+    if problem.signatures:
+        return refuse_test_functions(problem, earlier, templates)
     fields = {"entry_point": problem.entry_point, "program": problem.solution, "description": problem.described}
     ours = Template(system=FUNCTION_SYSTEM, user=FUNCTION_USER)
     messages = filled(templates.function or ours, **fields)

@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 from test_server import DOUBLE, running
 
+from data_pipeline import Problem
 from sandbox import CheckJob, Job, Limits, SandboxError, Task
 from sandbox.remote.fusion import FusionJudge
 
@@ -55,6 +56,14 @@ def f(x):
     statuses = [outcome.status.value for outcome in execution.outcomes]
     assert statuses[2:5] == ["crashed", "timed out", "crashed"]
     assert [result.passed for result in checks] == [True, False]
+
+
+def test_lists_are_linked_there_as_well():
+    solution = "def f(head: 'ListNode') -> 'ListNode':\n    return head.next"
+    problem = Problem("f", "?", solution, "f", ())
+    with running(fusion_service()) as address, FusionJudge([address]) as judge:
+        (execution,) = judge.execute([Job(problem.driven(solution), ("f([1, 2, 3])",))])
+    assert [outcome.value for outcome in execution.outcomes] == ["[2, 3]"]
 
 
 def test_a_program_that_stops_its_timer_has_timed_out_there_as_well():
