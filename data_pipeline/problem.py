@@ -22,7 +22,8 @@ def one_line(error: Exception | str) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """A programming question with a trusted solution; without one ("") it can only be evaluated on.
+    """A programming question with a trusted solution. Without one ("") it is evaluated on, or its golden tests choose
+    programs that stand in for it.
 
     `task` says what a solution is: a function or a class, called `entry_point`, or a program that reads standard input,
     which has no entry point.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from codea1_jax.config.section import Section
 
@@ -38,6 +38,11 @@ class RewardConfig(Section):
         default=False,
         description="score each program on the valid tests of all its siblings (departure; never the paper's)",
     )
+    reference: Literal["solution", "stand_ins"] = Field(
+        default="solution",
+        description="what says which tests are valid: the question's solution, or the programs of its group that pass "
+        "all its golden tests, which the group then faces too; a question may then have no solution (departure)",
+    )
     repeats: Literal["value", "text"] = Field(
         default="value",
         description="a test repeats another of its suite if it has the same inputs, however its call is spelled; text: "
@@ -61,6 +66,12 @@ class RewardConfig(Section):
         default=None,
         description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
     )
+
+    @model_validator(mode="after")
+    def _has_what_it_looks_at(self) -> RewardConfig:
+        if self.reference == "stand_ins" and self.test_value in ("mutation", "coverage"):
+            raise ValueError(f"test_value={self.test_value} looks at the solution; leave reference=stand_ins out")
+        return self
 
     @property
     def pools(self) -> bool:

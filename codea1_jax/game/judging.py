@@ -23,14 +23,14 @@ from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
-from codea1_jax.game.validation import ValidatedSuite, validate_suite
+from codea1_jax.game.validation import ValidatedSuite, unanimous, validate_suite
 from codea1_jax.game.values import SIBLING_VALUES, Finds, failing
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.checking import settled, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, verdict_on
 
 T = TypeVar("T")
 
@@ -181,17 +181,24 @@ def judge_group(
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
+    Where `rewards.reference` is stand_ins, the question's solution is not used, and its golden tests join the book's.
     Raises SandboxError if the judge fails.
     """
     written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
-    validated = _validated(judge, problem, written, config)
+    stand_ins = None
+    if config.rewards.reference == "stand_ins":
+        problem = replace(problem, solution="")
+        golden = golden_tests(problem, judge)
+        stand_ins = _stand_ins(judge, problem, [_runnable(group[index], problem, config) for index in written], golden)
+        book = tuple(dict.fromkeys((*book, *golden)))
+    validated = _validated(judge, problem, written, config, stand_ins)
     kept = {index: [test for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [test for tests in kept.values() for test in tests]
     expected = {test.call: test.expected for test in (*everyones, *book)}
     script_seconds = _script_seconds(problem, config)
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
-        program = task_of(problem).judged(group[index].program, problem, helpers=config.sandbox.reference_names)
+        program = _runnable(group[index], problem, config)
         faced = [test.call for test in (*(everyones if config.rewards.pools else tests), *book)]
         pending[index] = (
             submit_calls(judge, problem, program, faced)
@@ -203,6 +210,22 @@ def judge_group(
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     programs = {index: _failed(found) if index in hung else found for index, found in programs.items()}
     return Judgement(tuple(book), validated, programs, finds([programs[c.duplicate_of] for c in group]))
+
+
+def _runnable(candidate: Candidate, problem: Problem, config: RoundConfig) -> str:
+    return task_of(problem).judged(candidate.program, problem, helpers=config.sandbox.reference_names)
+
+
+def _stand_ins(judge: Judge, problem: Problem, programs: Iterable[str], golden: Sequence[Test]) -> list[str]:
+    """The different programs that pass all golden tests, and so stand in for the reference; none without tests."""
+    calls, expected = [test.call for test in golden], {test.call: test.expected for test in golden}
+    pending = {program: submit_calls(judge, problem, program, calls) for program in dict.fromkeys(programs)}
+    ended = {program: _settled(judge, problem, outcomes.result(), expected) for program, outcomes in pending.items()}
+    return [
+        program
+        for program, did in ended.items()
+        if golden and did.valid and all(verdict_on(did.by_call[test.call], test).passed for test in golden)
+    ]
 
 
 def _submit_finds(
@@ -253,10 +276,14 @@ def _failed(script: ProgramOutcomes) -> ProgramOutcomes:
 
 
 def _validated(
-    judge: Judge, problem: Problem, written: Mapping[int, Sequence[Suite]], config: RoundConfig
+    judge: Judge,
+    problem: Problem,
+    written: Mapping[int, Sequence[Suite]],
+    config: RoundConfig,
+    stand_ins: Sequence[str] | None,
 ) -> dict[int, tuple[ValidatedSuite, ...]]:
-    """Every program's suites, validated against the reference. A call that the question does not allow is invalid and
-    dropped.
+    """Every program's suites, validated against the reference, or against its stand-ins. A call that the question does
+    not allow is invalid and dropped.
     """
     suites = [suite for own in written.values() for suite in own]
     script_seconds, task = _script_seconds(problem, config), task_of(problem)
@@ -274,7 +301,10 @@ def _validated(
     literals = {test.stated: encode_stated(test.stated, problem.task) for tests in permitted for test in tests}
     calls = [[test.call for test in tests] for tests in permitted]
     computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in permitted]
-    outcomes = _outcomes(judge, reference, calls, scripts)
+    if stand_ins is None:
+        outcomes = _outcomes(judge, reference, calls, scripts)
+    else:
+        outcomes = _agreed(judge, problem, stand_ins, calls, config.rewards.suite_size)
     predicted = config.method.answer_prediction
     answers = _outcomes(judge, stated, computed if predicted else [[] for _ in suites], scripts)
     validated = []
@@ -297,6 +327,23 @@ def _validated(
         validated.append(replace(judged, invalid=judged.invalid + invalid))
     in_order = iter(validated)
     return {index: tuple(next(in_order) for _ in own) for index, own in written.items()}
+
+
+def _agreed(
+    judge: Judge, problem: Problem, stand_ins: Sequence[str], suites: Sequence[Sequence[str]], suite_size: int
+) -> list[Mapping[str, Outcome]]:
+    """What all stand-ins return to each suite's calls; each has what a reference has for a suite."""
+    limits = _reference_limits(allowed(problem, judge.limits), suite_size, None)
+
+    def outcomes(program: str) -> list[Mapping[str, Outcome]]:
+        job = Job(program, (), limits, problem.called, task=problem.task)
+        return _outcomes(judge, lambda calls: replace(job, calls=calls), suites, None)
+
+    each = [outcomes(program) for program in stand_ins]
+    return [
+        {call: unanimous([known[i][call] for known in each], call, problem.tolerance) for call in suite}
+        for i, suite in enumerate(suites)
+    ]
 
 
 def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | None) -> Limits:

@@ -20,10 +20,8 @@ from codea1_jax.training.mutants import with_mutants
 from codea1_jax.training.sources import load_problems, split
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
-from data_pipeline.validate import failures
+from data_pipeline.validate import NO_SOLUTION, failures
 from sandbox import Judge, Task
-
-_NO_BRANCHES = "rewards.test_value=coverage: branches are counted of functions and classes only"
 
 
 logger = logging.getLogger(__name__)
@@ -76,13 +74,9 @@ def load_questions(
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
-    if METHODS[config.method.name].needs_golden_tests:
-        reason = f"it has no golden tests, from which {config.method.name} learns"
-        refused += tuple(Refusal(p.id, reason) for p in train if not p.golden_tests)
-        train = tuple(p for p in train if p.golden_tests)
-    if config.rewards.test_value == "coverage":
-        refused += tuple(Refusal(p.id, _NO_BRANCHES) for p in train if p.task is Task.STREAM)
-        train = tuple(p for p in train if p.task is not Task.STREAM)
+    unfit = {p.id: reason for p in train if (reason := _unfit(p, config)) is not None}
+    refused += tuple(Refusal(name, reason) for name, reason in unfit.items())
+    train = tuple(p for p in train if p.id not in unfit)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
@@ -104,6 +98,17 @@ def load_questions(
     return Questions(train, heldout, fitting, refused, dropped)
 
 
+def _unfit(problem: Problem, config: Config) -> str | None:
+    """Why the run cannot learn from a question; None if it can."""
+    if not problem.golden_tests and METHODS[config.method.name].needs_golden_tests:
+        return f"it has no golden tests, from which {config.method.name} learns"
+    if not problem.golden_tests and config.rewards.reference == "stand_ins":
+        return "it has no golden tests, by which programs stand in for its solution"
+    if problem.task is Task.STREAM and config.rewards.test_value == "coverage":
+        return "rewards.test_value=coverage: branches are counted of functions and classes only"
+    return None
+
+
 def _read(
     config: Config, judge: Judge, given: GivenQuestions
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...], tuple[Refusal, ...], tuple[Refusal, ...]]:
@@ -116,7 +121,8 @@ def _read(
         if named is None:
             return train, micro.problems("heldout", data.heldout_problems, 0, form), (), ()
         return train, named.problems, named.refused, named.dropped
-    loaded = trusted(load_problems(data.source) if given.train is None else Loaded(tuple(given.train)), judge)
+    loaded = load_problems(data.source) if given.train is None else Loaded(tuple(given.train))
+    loaded = trusted(loaded, judge, unsolved=config.rewards.reference == "stand_ins")
     train, heldout = split(loaded.problems, data, None if named is None else named.problems)
     if named is None:
         return train, heldout, loaded.refused, loaded.dropped
@@ -157,11 +163,15 @@ def _load_benchmarks(config: Config) -> Loaded:
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
-def trusted(loaded: Loaded, judge: Judge) -> Loaded:
-    """Refuses also the problems whose solution fails their own tests, each judged by one host."""
+def trusted(loaded: Loaded, judge: Judge, *, unsolved: bool = False) -> Loaded:
+    """Refuses also the problems whose solution fails their own tests, each judged by one host.
+
+    unsolved: keeps those that have no solution.
+    """
     mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
     reasons = gathered(lambda: dict(zip(mine, failures(tuple(mine.values()), judge), strict=True)))
-    return loaded.refusing({loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None})
+    refused = {loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None}
+    return loaded.refusing({name: reason for name, reason in refused.items() if not unsolved or reason != NO_SOLUTION})
 
 
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:

@@ -218,6 +218,10 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rollout.samples=2.5", "rollout.samples: must be a whole number, not 2.5"),
         ("rollout=3", "rollout: must be a section of keys, as in {key: value}, not 3"),
         ("train.steps=-1", "train.steps: must be 0 or more, not -1"),
+        (
+            "rewards={test_value: coverage, reference: stand_ins}",
+            "rewards: test_value=coverage looks at the solution; leave reference=stand_ins out",
+        ),
         ("rewards.difficulty=hard", "rewards.difficulty: must be 'fraction' or 'any', not 'hard'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),

@@ -34,7 +34,8 @@ PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) 
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
 RULES = RoundConfig(RolloutConfig(samples=3, suites=2))
 VALUED = [
-    replace(RULES, rewards=RewardConfig(test_value=value)) for value in ("discrimination", "mutation", "coverage")
+    *(replace(RULES, rewards=RewardConfig(test_value=value)) for value in ("discrimination", "mutation", "coverage")),
+    replace(RULES, rewards=RewardConfig(reference="stand_ins")),
 ]
 
 
@@ -44,11 +45,20 @@ TOO_SLOW = Outcome(Status.TIMED_OUT)
 class Counting(SandboxPool):
     """A pool that counts the programs it runs. Of a slow one every program runs out of time."""
 
-    jobs = 0
     slow = False
 
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.ran = []
+
+    @property
+    def jobs(self):
+        """Programs that were run; several threads submit them."""
+        return len(self.ran)
+
     def submit(self, job):
-        self.jobs += bool(job.program)
+        if job.program:
+            self.ran.append(job.program)
         if self.slow:
             late: Future[Execution] = Future()
             late.set_result(Execution(TOO_SLOW, (TOO_SLOW,) * len(job.calls), 0.0))
