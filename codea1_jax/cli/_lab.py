@@ -17,11 +17,11 @@ from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.micro_lab import MicroLab
 from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, PaperLab, pretrained
 from codea1_jax.reproduce.runners import SINGLE_HOST, Here, Launched, Runner
-from configs import hardware_names
+from configs import MICROS, hardware_names
 from data_pipeline.hub import hub_name
 from data_pipeline.storage import PREPARED
 
-MICRO, LOCAL = "micro", "local"
+LOCAL = "local"
 VALIDATION = ("humanevalplus", "mbppplus")  # on which runs validate, and which training data may not overlap
 MANIFEST = "manifest.json"
 _ASK = "import jax; print(jax.devices()[0].device_kind, len(jax.devices()), sep='\\n')"
@@ -29,18 +29,18 @@ _ASK = "import jax; print(jax.devices()[0].device_kind, len(jax.devices()), sep=
 
 def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
     """The laboratory that the options describe. Raises UserError where they contradict, or no preset fits them."""
-    return micro_lab(options) if options.model == MICRO else paper_lab(options)
+    return micro_lab(options) if options.model in MICROS else paper_lab(options)
 
 
 def micro_lab(options: argparse.Namespace) -> MicroLab:
     """The micro world's, which needs nothing."""
     if options.hardware or options.launch or options.data or options.environment or options.as_ or options.templates:
         raise UserError(
-            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
+            f"--model {options.model}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
             "--templates; choose another model"
         )
     questions = options.questions or 256
-    return MicroLab(options.out, options.steps or 40, questions, questions)
+    return MicroLab(options.out, options.steps or 40, questions, questions, options.model)
 
 
 def paper_lab(options: argparse.Namespace) -> PaperLab:

@@ -15,7 +15,7 @@ from codea1_jax.cli._arguments import Commands, blamed_on, positive
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
-from configs import PAPERS
+from configs import MICROS, PAPERS
 
 if TYPE_CHECKING:
     from codea1_jax.reproduce.commands import Command
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import Published
 
-ALL, DYNAMICS, MICRO, LOCAL = "all", "dynamics", "micro", "local"
+ALL, DYNAMICS, LOCAL = "all", "dynamics", "local"
 NOUNS = {"preparation": "preparation", "training": "training run", "evaluation": "evaluation"}
 
 
@@ -38,9 +38,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--model",
-        choices=(MICRO, *PAPERS),
-        default=MICRO,
-        help="micro: the laboratory, for two CPU cores; default: %(default)s",
+        choices=(*MICROS, *PAPERS),
+        default=MICROS[0],
+        help="micro: the laboratory, for two CPU cores; micro-stream: the same on programs that read standard input; "
+        "default: %(default)s",
     )
     parser.add_argument("--seeds", type=positive, help="default: 5 for micro, else 1")
     parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro")
@@ -95,9 +96,9 @@ def _run(options: argparse.Namespace) -> int:
     known = published()
     if unknown := [name for name in options.tables if name not in (*known, ALL)]:
         raise UserError(f"no table {unknown[0]!r}; there are {', '.join(known)} and {ALL}")
-    micro = options.model == MICRO
+    micro = options.model in MICROS
     options.tables = list(known) if ALL in options.tables else list(dict.fromkeys(options.tables))
-    options.out = options.out or Path("runs", "lab" if micro else f"lab-{options.model}")
+    options.out = options.out or Path("runs", "lab" if options.model == MICROS[0] else f"lab-{options.model}")
     options.seeds = range(options.seeds or (5 if micro else 1))
     lab = make_lab(options)
     papers = lab.shown({name: known[name] for name in options.tables})
@@ -153,9 +154,9 @@ def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
 
     lab.folder.mkdir(parents=True, exist_ok=True)
     with naming(lab.folder):
-        problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0))
+        problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0, lab.form))
         for seed in seeds:
-            problem_files.write(lab.train_file(seed), micro.problems("train", lab.problems, seed))
+            problem_files.write(lab.train_file(seed), micro.problems("train", lab.problems, seed, lab.form))
 
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
@@ -185,7 +186,7 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
     ]
     results = [replace(result, measured=lab.rules(result.columns)) for result in results]
     curves = {
-        table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
+        table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model not in MICROS)
         for table in tables
         if table.curves
     }
@@ -204,6 +205,6 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
 def _command(options: argparse.Namespace) -> str:
     """What makes these tables."""
     words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
-    words += [] if options.model == MICRO else ["--as", options.as_ or "paper"]
+    words += [] if options.model in MICROS else ["--as", options.as_ or "paper"]
     words += ["--templates", options.templates] if options.templates else []
     return shlex.join([*words, *(["--steps", str(options.steps)] if options.steps else [])])

@@ -10,6 +10,8 @@ from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Here
+from configs import MICROS
+from data_pipeline import micro
 
 CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
 TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
@@ -38,6 +40,7 @@ class MicroLab:
     steps: int = 40
     problems: int = 256
     heldout: int = 256
+    model: str = MICROS[0]
     black_box: float = 0.25
     warm_start_steps: int = 1400
     code_weight: float = 4.0
@@ -73,7 +76,7 @@ class MicroLab:
             overrides = (*overrides, "train.steps=0")
         else:
             needs = (*trained(self, "base", seed).needs, *needs)
-        run = Here(self.folder).train(name, f"micro/{method}", (*self._overrides(seed), *overrides), needs)
+        run = Here(self.folder).train(name, f"{self.model}/{method}", (*self._overrides(seed), *overrides), needs)
         return Model(str(run.directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
@@ -95,6 +98,11 @@ class MicroLab:
     def train_file(self, seed: int) -> Path:
         """Where a seed's training questions are written for the evaluating commands."""
         return self.folder / f"train-seed{seed}.jsonl"
+
+    @property
+    def form(self) -> micro.Form:
+        """Whether its questions ask for functions or for programs that read standard input."""
+        return micro.FUNCTION if self.model == MICROS[0] else micro.STREAM
 
     @property
     def heldout_file(self) -> Path:

@@ -23,7 +23,6 @@ from data_pipeline.hub import local_path
 from data_pipeline.validate import NO_SOLUTION, failures
 from sandbox import Judge, Task
 
-
 logger = logging.getLogger(__name__)
 
 HELDOUT_MUTANTS = 8  # of a held-out question's solution, where it brings none

@@ -23,6 +23,7 @@ from codea1_jax.reproduce.published import Published, choices, published
 from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.summary import FIGURES
+from configs import MICROS
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 40])
@@ -159,8 +160,9 @@ def micro_tables(lab: MicroLab) -> list[Table]:
     return list(tables(lab, lab.shown(published())).values())
 
 
-def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
-    lab = MicroLab(tmp_path)
+@pytest.mark.parametrize("model", MICROS)
+def test_every_command_of_every_table_is_one_that_can_be_given(model, tmp_path):
+    lab = MicroLab(tmp_path, model=model)
     commands = in_order(command for table in micro_tables(lab) for row in table.rows for command in row.commands(0))
     assert len({command.directory for command in commands}) == len(commands)
     for command in commands:
@@ -168,7 +170,8 @@ def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
             _, _, preset, *overrides = command.words
             config = load(Config, preset, overrides)
             assert config.run.seed == 0
-            assert config.train.steps == (0 if preset == "micro/base" else lab.steps)
+            assert config.train.steps == (0 if preset == f"{model}/base" else lab.steps)
+            assert config.data.task == lab.form.task
 
 
 def test_every_column_is_a_figure_that_an_evaluation_gives():
