@@ -181,14 +181,13 @@ def judge_group(
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
-    Where `rewards.reference` is stand_ins, the question's solution is not used, and its golden tests join the book's.
-    Raises SandboxError if the judge fails.
+    Where `rewards.reference` is stand_ins, no solution is run, and the question's golden tests join the book's. Raises
+    SandboxError if the judge fails.
     """
     written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
     stand_ins = None
     if config.rewards.reference == "stand_ins":
-        problem = replace(problem, solution="")
-        golden = golden_tests(problem, judge)
+        golden = golden_tests(replace(problem, solution=""), judge)
         stand_ins = _stand_ins(judge, problem, [_runnable(group[index], problem, config) for index in written], golden)
         book = tuple(dict.fromkeys((*book, *golden)))
     validated = _validated(judge, problem, written, config, stand_ins)

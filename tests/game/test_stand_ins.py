@@ -148,6 +148,16 @@ def test_programs_that_read_standard_input_stand_in_too(pool):
         assert [test.call for test in judgement.suites[0][0].kept] == kept
 
 
+def test_a_solution_that_is_not_run_still_says_how_it_is_called(pool):
+    solution = "def last(head: ListNode | None) -> int | None:\n    return 0"
+    right = "def last(head):\n    while head.next:\n        head = head.next\n    return head.val"
+    problem = Problem("n", "Write last(head), of a ListNode.", solution, "last", ("assert last([1, 2]) == 2",))
+    suites = [["assert last([3]) == 3"], ["assert last([]) == None"]]
+    question = played(pool, [right, "def last(head):\n    return head.val"], suites, problem, reference="stand_ins")
+    assert [[len(s.validated.kept) for s in p.suites] for p in question.programs] == [[1], [0]]
+    assert [p.reward for p in question.programs] == [1, 0]
+
+
 def test_the_preset_differs_from_a1_in_nothing_else():
     a1, own = load(Config, "micro/a1"), load(Config, "micro/a1_no_reference")
     rewards = own.rewards.model_copy(update={"reference": "solution"})

@@ -30,7 +30,7 @@ def played(
             Response(program),
             program,
             i,
-            tuple(WrittenSuite(Response(t), extract_suite(t, "f", rules=rules)) for t in texts),
+            tuple(WrittenSuite(Response(t), extract_suite(t, problem.entry_point, rules=rules)) for t in texts),
         )
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
