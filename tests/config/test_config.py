@@ -112,7 +112,6 @@ def test_a_method_is_the_same_at_every_size():
 
     parts = {method: {"method"} for method in ("golden", "self_play", "a1_no_white_box")}
     parts |= {"sft": {"method", "checkpoint"}, "a1_alpha25": {"rewards"}, "base": {"train"}}
-    parts |= {"a1_refill": {"train"}, "a1_curriculum": {"data"}}
     for method, expected in parts.items():
         for model in ("micro", "7b"):
             ours, a1 = (without(f"{model}/{name}", "run") for name in (method, "a1"))
