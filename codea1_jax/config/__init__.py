@@ -2,12 +2,19 @@
 
 from codea1_jax.config.data import CurriculumConfig, DataConfig
 from codea1_jax.config.devices import HostsConfig, MeshConfig, OffloadConfig
-from codea1_jax.config.learner import GRPOConfig, LearnerConfig, OptimizerConfig, PackingConfig, WarmStartConfig
+from codea1_jax.config.learner import (
+    GRPOConfig,
+    Importance,
+    LearnerConfig,
+    OptimizerConfig,
+    PackingConfig,
+    WarmStartConfig,
+)
 from codea1_jax.config.method import METHODS, Method, MethodConfig, Role
 from codea1_jax.config.model import ArchitectureConfig, LoRAConfig, ModelConfig
 from codea1_jax.config.presets import dump, load, preset_names
 from codea1_jax.config.prompts import PromptsConfig, Template, Templates, read_templates
-from codea1_jax.config.reward import RewardConfig
+from codea1_jax.config.reward import Estimator, RewardConfig
 from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import CheckpointConfig, EvalConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
@@ -21,9 +28,11 @@ __all__ = [
     "Config",
     "CurriculumConfig",
     "DataConfig",
+    "Estimator",
     "EvalConfig",
     "GRPOConfig",
     "HostsConfig",
+    "Importance",
     "LearnerConfig",
     "LoRAConfig",
     "MeshConfig",

@@ -9,11 +9,18 @@ from pydantic import Field, model_validator
 from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.section import Section
 
+Importance = Literal["token", "sequence", "icepop", "geometric"]
+
 
 class GRPOConfig(Section):
     """The objective; the defaults are the paper's."""
 
-    clip_low: float = Field(default=0.20, ge=0, lt=1, description="the ratio is clipped below at 1 - clip_low")
+    loss: Literal["clipped", "cispo"] = Field(
+        default="clipped",
+        description="clipped: PPO's clipped loss; cispo: -advantage · log-probability, weighed by the clipped ratio, "
+        "so that no token loses its gradient (CISPO; dual_clip is without effect)",
+    )
+    clip_low: float = Field(default=0.20, ge=0, le=1, description="the ratio is clipped below at 1 - clip_low")
     clip_high: float = Field(default=0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
     dual_clip: float = Field(
         default=10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
@@ -22,10 +29,23 @@ class GRPOConfig(Section):
         default="token",
         description="what is clipped: each token's ratio, or its response's geometric mean of them (GSPO)",
     )
+    normalizer: Literal["tokens", "constant"] = Field(
+        default="tokens",
+        description="what the sum over a mini-batch's tokens is divided by: their number, or that of the responses "
+        "times the longest that may be drawn (Dr. GRPO)",
+    )
     importance_cap: float | None = Field(
         default=None,
-        gt=0,
+        ge=1,
         description="weigh tokens by policy / sampler probability, at most this (truncated importance sampling)",
+    )
+    importance_floor: float = Field(
+        default=0.0, ge=0, le=1, description="the lower bound that belongs to the upper one, importance_cap"
+    )
+    importance: Importance = Field(
+        default="token",
+        description="what the bounds apply to: each token's weight, or its response's product of them, is cut to them; "
+        "icepop: tokens outside weigh 0; geometric: responses whose geometric mean is outside weigh 0, all others 1",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
     reference_every: int = Field(
@@ -44,9 +64,11 @@ class GRPOConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_refreshes(self) -> GRPOConfig:
+    def _has_what_it_needs(self) -> GRPOConfig:
         if self.reference_every and not self.kl_coef:
             raise ValueError("reference_every: with kl_coef=0 there is no reference; set it to 0, or kl_coef")
+        if self.importance_cap is None and (self.importance != "token" or self.importance_floor):
+            raise ValueError("importance: without importance_cap nothing is weighed; set it as well")
         return self
 
 

@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from codea1_jax.config.section import Section
 
+Estimator = Literal["grpo", "centred", "rloo", "reinforce++", "maxrl"]
+
 
 class RewardConfig(Section):
     """What programs and suites are worth, and their advantages: the paper's, except for `repeats` and `junk`."""
@@ -54,8 +56,11 @@ class RewardConfig(Section):
         "count; invalid: as much as an invalid test, any comparison is read as ==, and all tests count, as in the "
         "original",
     )
-    scale_advantages: bool = Field(
-        default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
+    advantages: Estimator = Field(
+        default="grpo",
+        description="of a group's rewards r, minus their mean: grpo divides by their standard deviation; centred does "
+        "not (Dr. GRPO); rloo takes the mean of the others; reinforce++ divides by the standard deviation over the "
+        "whole step; maxrl by the mean",
     )
     code: str | None = Field(
         default=None,

@@ -162,7 +162,7 @@ def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:
 
 
 def _advantages(rewards: Sequence[float], config: RewardConfig) -> list[float]:
-    return group_advantages(rewards, scale=config.scale_advantages).tolist()
+    return group_advantages(rewards, config.advantages).tolist()
 
 
 def _select_for_training(programs: Sequence[ProgramRollout], count: int) -> frozenset[int]:

@@ -17,13 +17,17 @@ NEVER = 2**31 - 1  # more steps than any run has
 
 @dataclass(frozen=True)
 class Learning:
-    """How each policy of a method learns: the sections of its policies, by name, and what they share."""
+    """How each policy of a method learns: the sections of its policies, by name, and what they share.
+
+    response_tokens: of the longest response that each policy may draw.
+    """
 
     method: Method
     sections: Mapping[str, LearnerConfig]
     lora: Mapping[str, LoRAConfig | None]
     offload: OffloadConfig
     temperature: Mapping[str, float]
+    response_tokens: Mapping[str, int]
     seed: int
 
     @classmethod
@@ -34,7 +38,9 @@ class Learning:
             own = {name: _near_its_start(learner) for name, learner in own.items()}
         lora = {name: config.lora_of(name) for name in own}
         temperature = {name: config.drawn_at(name)[0] for name in own}
-        return cls(method, own, lora, config.offload, temperature, config.run.seed)
+        lengths = {"code": config.rollout.code_tokens, "test": config.rollout.test_tokens}
+        longest = {name: max(lengths[role] for role, player in method.roles.items() if player == name) for name in own}
+        return cls(method, own, lora, config.offload, temperature, longest, config.run.seed)
 
     @property
     def has_adapters(self) -> bool:
@@ -61,7 +67,7 @@ class Learning:
         return {
             name: Learner(
                 models[name],
-                CrossEntropy() if self.method.supervised else GRPO(section.grpo),
+                CrossEntropy() if self.method.supervised else GRPO(section.grpo, self.response_tokens[name]),
                 section.optimizer,
                 section.packing,
                 total_steps=total_steps,

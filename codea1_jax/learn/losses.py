@@ -5,7 +5,6 @@ Every function is pure and takes arrays of one shape, in which each element is a
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -13,9 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.config import GRPOConfig
+from codea1_jax.learn.ratios import MAX_LOG_RATIO, importance_ratio, sampler_correction, sequence_ratio
 
-# Log-ratios are cut here before they are exponentiated, so that no token overflows float32.
-MAX_LOG_RATIO = 20.0
 MAX_KL = 10.0
 
 # A token on whose log-probability the sampler and the training graph differ by more counts as mismatched.
@@ -29,42 +27,6 @@ class PolicyLoss(NamedTuple):
     clipped_low: Bool[Array, "*tokens"]
     clipped_high: Bool[Array, "*tokens"]
     clipped_dual: Bool[Array, "*tokens"]
-
-
-def importance_ratio(
-    logprobs: Float[Array, "*tokens"], old_logprobs: Float[Array, "*tokens"]
-) -> Float[Array, "*tokens"]:
-    """π(token) / π_old(token)."""
-    return jnp.exp(jnp.clip(logprobs - old_logprobs, -MAX_LOG_RATIO, MAX_LOG_RATIO))
-
-
-def sequence_ratio(
-    logprobs: Float[Array, "rows targets"],
-    old_logprobs: Float[Array, "rows targets"],
-    sequences: Int[Array, "rows targets"],
-) -> Float[Array, "rows targets"]:
-    """At each token the geometric mean of its response's ratios (GSPO, arXiv 2507.18071, equation 7).
-
-    Here a response weighs in the loss by its number of tokens, as everywhere in the token mean; in GSPO's own
-    objective all weigh the same.
-    """
-
-    def one_row(log_ratio: Array, sequence: Array) -> Array:
-        total = partial(jax.ops.segment_sum, segment_ids=sequence, num_segments=sequence.size + 1)
-        return (total(log_ratio) / jnp.maximum(total(jnp.ones_like(log_ratio)), 1))[sequence]
-
-    log_ratio = jnp.clip(logprobs - old_logprobs, -MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return jnp.exp(jax.vmap(one_row)(log_ratio, sequences))
-
-
-def truncated_importance(
-    old_logprobs: Float[Array, "*tokens"], rollout_logprobs: Float[Array, "*tokens"], cap: float
-) -> Float[Array, "*tokens"]:
-    """min(π_old / π_rollout, cap): corrects for a sampler whose numbers are not the training graph's
-    (https://fengyao.notion.site/off-policy-rl). 1 where the sampler's logprob is NaN, unknown; a constant.
-    """
-    weight = jnp.minimum(importance_ratio(old_logprobs, rollout_logprobs), cap)
-    return jax.lax.stop_gradient(jnp.where(jnp.isnan(rollout_logprobs), 1.0, weight))
 
 
 def clipped_policy_loss(
@@ -91,6 +53,23 @@ def clipped_policy_loss(
     )
 
 
+def cispo_loss(
+    logprobs: Float[Array, "*tokens"],
+    ratio: Float[Array, "*tokens"],
+    advantages: Float[Array, "*tokens"],
+    *,
+    clip_low: float,
+    clip_high: float,
+) -> PolicyLoss:
+    """-advantage · log π, weighed by the clipped ratio as a constant (CISPO, arXiv 2506.13585, equations 4 and 5).
+
+    Beyond the bounds the weight stops growing, but no token loses its gradient.
+    """
+    low, high = 1 - clip_low, 1 + clip_high
+    weight = jax.lax.stop_gradient(jnp.clip(ratio, low, high))
+    return PolicyLoss(-weight * advantages * logprobs, ratio < low, ratio > high, jnp.zeros_like(ratio, bool))
+
+
 def k3_kl(logprobs: Float[Array, "*tokens"], reference_logprobs: Float[Array, "*tokens"]) -> Float[Array, "*tokens"]:
     """The k3 estimate of KL(π || π_ref) from a token sampled from π (http://joschu.net/blog/kl-approx.html)."""
     difference = jnp.clip(reference_logprobs - logprobs, -MAX_LOG_RATIO, MAX_LOG_RATIO)
@@ -105,14 +84,37 @@ def masked_sum(
 
 
 class Mismatch(NamedTuple):
-    """|log π_old - log π_rollout| over the tokens whose sampler gave its logprob: their number, sum, the number
-    over `MISMATCH`, and the largest.
+    """The old policy against the sampler, over the tokens whose sampler gave its logprob: their number; of
+    |log π_old - log π_rollout| the sum, the number over `MISMATCH`, and the largest; of the raw ratio
+    w = π_old / π_rollout the sum, the sum of squares, and the largest.
     """
 
     tokens: Float[Array, ""]
     difference: Float[Array, ""]
     large: Float[Array, ""]
     largest: Float[Array, ""]
+    ratio: Float[Array, ""]
+    square: Float[Array, ""]
+    largest_ratio: Float[Array, ""]
+
+    def merged(self, other: Mismatch) -> Mismatch:
+        """Over the tokens of both."""
+        sums = jax.tree.map(jnp.add, self, other)
+        largest = jnp.maximum(self.largest, other.largest)
+        return sums._replace(largest=largest, largest_ratio=jnp.maximum(self.largest_ratio, other.largest_ratio))
+
+    def metrics(self) -> dict[str, float]:
+        """Means and largest; the effective sample size (Σw)² / Σw² is a share of the tokens. None over no tokens."""
+        if not self.tokens:
+            return {}
+        return {
+            "rollout_difference_mean": float(self.difference / self.tokens),
+            "rollout_difference_large": float(self.large / self.tokens),
+            "rollout_difference_max": float(self.largest),
+            "rollout_ratio_mean": float(self.ratio / self.tokens),
+            "rollout_ratio_max": float(self.largest_ratio),
+            "effective_sample_size": float(self.ratio / self.square * (self.ratio / self.tokens)),
+        }
 
 
 def rollout_mismatch(
@@ -121,13 +123,22 @@ def rollout_mismatch(
     """How far the training graph is from the sampler."""
     known = jnp.where(jnp.isnan(rollout_logprobs), 0.0, mask)
     difference = jnp.where(known > 0, jnp.abs(old_logprobs - rollout_logprobs), 0.0)
-    return Mismatch(jnp.sum(known), jnp.sum(difference), masked_sum(difference > MISMATCH, known), jnp.max(difference))
+    ratio = importance_ratio(old_logprobs, rollout_logprobs)
+    return Mismatch(
+        tokens=jnp.sum(known),
+        difference=jnp.sum(difference),
+        large=masked_sum(difference > MISMATCH, known),
+        largest=jnp.max(difference),
+        ratio=masked_sum(ratio, known),
+        square=masked_sum(jnp.square(ratio), known),
+        largest_ratio=jnp.max(jnp.where(known > 0, ratio, 0.0)),
+    )
 
 
 class TokenSums(NamedTuple):
     """Sums over the tokens of one or more batches; divided by a number of tokens they are the step's metrics.
 
-    `kl` is None where there is no reference.
+    `kl` is None where there is no reference, `outside` where nothing corrects for the sampler.
     """
 
     tokens: Float[Array, ""]
@@ -138,21 +149,30 @@ class TokenSums(NamedTuple):
     clipped_low: Float[Array, ""]
     clipped_high: Float[Array, ""]
     clipped_dual: Float[Array, ""]
+    outside: Float[Array, ""] | None
     mismatch: Mismatch
 
     @classmethod
-    def zero(cls, *, with_kl: bool) -> TokenSums:
+    def zero(cls, config: GRPOConfig) -> TokenSums:
         """The sums over no tokens."""
         zero = jnp.zeros(())
         return cls(
-            zero, zero, zero if with_kl else None, zero, zero, zero, zero, zero, Mismatch(zero, zero, zero, zero)
+            tokens=zero,
+            loss=zero,
+            kl=zero if config.kl_coef else None,
+            entropy=zero,
+            ratio=zero,
+            clipped_low=zero,
+            clipped_high=zero,
+            clipped_dual=zero,
+            outside=None if config.importance_cap is None else zero,
+            mismatch=Mismatch(*(zero for _ in Mismatch._fields)),
         )
 
     def merged(self, other: TokenSums) -> TokenSums:
         """Over the tokens of both."""
         sums = jax.tree.map(jnp.add, self, other)
-        largest = jnp.maximum(self.mismatch.largest, other.mismatch.largest)
-        return sums._replace(mismatch=sums.mismatch._replace(largest=largest))
+        return sums._replace(mismatch=self.mismatch.merged(other.mismatch))
 
 
 def grpo_objective(
@@ -176,16 +196,12 @@ def grpo_objective(
     old = jax.lax.stop_gradient(logprobs) if old_logprobs is None else old_logprobs
     per_token = config.ratio == "token"
     ratio = importance_ratio(logprobs, old) if per_token else sequence_ratio(logprobs, old, sequences)
-    policy = clipped_policy_loss(
-        ratio,
-        advantages,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        dual_clip=config.dual_clip,
-    )
-    loss = policy.loss
+    policy = _policy_loss(logprobs, ratio, advantages, config)
+    loss, outside = policy.loss, None
     if config.importance_cap is not None:
-        loss = loss * truncated_importance(old, rollout_logprobs, config.importance_cap)
+        bounds = {"low": config.importance_floor, "high": config.importance_cap}
+        correction = sampler_correction(old, rollout_logprobs, sequences, kind=config.importance, **bounds)
+        loss, outside = loss * correction.weight, masked_sum(correction.outside, mask)
     loss = loss - config.entropy_coef * entropy
     kl = None
     if reference_logprobs is not None:
@@ -200,8 +216,16 @@ def grpo_objective(
         clipped_low=masked_sum(policy.clipped_low, mask),
         clipped_high=masked_sum(policy.clipped_high, mask),
         clipped_dual=masked_sum(policy.clipped_dual, mask),
+        outside=outside,
         mismatch=rollout_mismatch(jax.lax.stop_gradient(old), rollout_logprobs, mask),
     )
+
+
+def _policy_loss(logprobs: Array, ratio: Array, advantages: Array, config: GRPOConfig) -> PolicyLoss:
+    clips = {"clip_low": config.clip_low, "clip_high": config.clip_high}
+    if config.loss == "cispo":
+        return cispo_loss(logprobs, ratio, advantages, **clips)
+    return clipped_policy_loss(ratio, advantages, **clips, dual_clip=config.dual_clip)
 
 
 def token_means(sums: TokenSums) -> dict[str, float]:
@@ -216,11 +240,7 @@ def token_means(sums: TokenSums) -> dict[str, float]:
         "clip_fraction_low": sums.clipped_low,
         "clip_fraction_high": sums.clipped_high,
         "clip_fraction_dual": sums.clipped_dual,
+        "clip_fraction_importance": sums.outside,
     }
     metrics = {name: float(value / sums.tokens) for name, value in means.items() if value is not None}
-    tokens, difference, large, largest = sums.mismatch
-    if tokens:
-        metrics["rollout_difference_mean"] = float(difference / tokens)
-        metrics["rollout_difference_large"] = float(large / tokens)
-        metrics["rollout_difference_max"] = float(largest)
-    return metrics
+    return metrics | sums.mismatch.metrics()

@@ -31,12 +31,13 @@ Sums = Any  # a pytree of scalars, which an objective accumulates over micro-bat
 
 @dataclass(frozen=True)
 class GRPO:
-    """Clipped policy loss with a KL penalty, as a token mean over each mini-batch (`losses.grpo_objective`).
+    """A policy loss with a KL penalty, as a token mean over each mini-batch (`losses.grpo_objective`).
 
-    Groups hold trajectories.
+    Groups hold trajectories. response_tokens: as many tokens as each counts for a constant normalizer.
     """
 
     config: GRPOConfig
+    response_tokens: int = 1
     compares: ClassVar[bool] = True
 
     @property
@@ -71,13 +72,17 @@ class GRPO:
         return not (trajectory.truncated and self.config.mask_truncated)
 
     def normalizer(self, groups: Groups) -> float:
-        """The response tokens of the mini-batch, at least 1."""
+        """The response tokens of the mini-batch, at least 1; a constant one gives every response the same number.
+
+        So a token's weight depends on no response's length (Dr. GRPO, arXiv 2503.20783, section 3.2).
+        """
         counted = filter(self._counts, _trajectories(chain.from_iterable(groups)))
-        return float(max(sum(len(t.completion) for t in counted), 1))
+        constant = self.config.normalizer == "constant"
+        return float(max(sum(self.response_tokens if constant else len(t.completion) for t in counted), 1))
 
     def zero(self) -> TokenSums:
         """The sums over no token."""
-        return TokenSums.zero(with_kl=self.kl)
+        return TokenSums.zero(self.config)
 
     def merged(self, sums: TokenSums, more: TokenSums) -> TokenSums:
         """The sums over the tokens of both."""

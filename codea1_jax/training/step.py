@@ -38,11 +38,11 @@ And these are off by default:
 - rewards.reference=stand_ins: programs that pass a question's golden tests stand in for its solution.
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
-- rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
+- rewards.advantages: centred (Dr. GRPO), rloo, reinforce++ or maxrl, in place of grpo.
 - rollout.share_programs: identical programs of a question share one set of suites.
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
-- grpo.ratio=sequence (GSPO), grpo.importance_cap, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every,
-  grpo.skip_zero_advantage.
+- grpo.loss=cispo, grpo.ratio=sequence (GSPO), grpo.normalizer=constant (Dr. GRPO), grpo.importance_cap and what it
+  bounds, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every, grpo.skip_zero_advantage.
 - train.refill: groups in which all succeed or all fail make way for those of further questions.
 - data.curriculum: of the next questions a step takes those that a policy succeeds at half of the time.
 - train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
@@ -70,6 +70,7 @@ from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts
 from codea1_jax.game.round import Game, Pending, begin_round
 from codea1_jax.learn import Trajectory, Wait
+from codea1_jax.learn.advantages import scaled_over_step
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
 from codea1_jax.training.parts import Training, goodput
@@ -107,7 +108,9 @@ def learn(
     """
     book = book_after(training, state, rollouts)
     policies, seconds, learned = dict(state.policies), dict(rollouts.seconds), {}
-    for name, groups in rollouts.groups.items():
+    over_step = training.games.config.rewards.advantages == "reinforce++"
+    for name, own in rollouts.groups.items():
+        groups = scaled_over_step(own) if over_step else own
         learner, started = training.policies.learners[name], time.perf_counter()
         show = partial(report, f"updating {name}", parts="micro-batches")
         policies[name], figures = learner.update(

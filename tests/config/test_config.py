@@ -8,7 +8,8 @@ from pydantic import Field
 import configs
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, Section, dump, load, preset_names
-from configs import PRESETS
+from codea1_jax.config.presets import by_key
+from configs import PARTS, PRESETS
 from data_pipeline import Problem
 from data_pipeline.reading import hold_out
 
@@ -161,6 +162,38 @@ def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
     assert (config.method.name, config.mesh.fsdp, config.run.directory) == ("golden", 8, "runs/3b-golden")
 
 
+OBJECTIVES = {
+    "dr_grpo": {"rewards.advantages": "centred", "grpo.normalizer": "constant", "grpo.kl_coef": 0.0},
+    "rloo": {"rewards.advantages": "rloo"},
+    "reinforce++": {"rewards.advantages": "reinforce++"},
+    "maxrl": {"rewards.advantages": "maxrl"},
+    "cispo": {"grpo.loss": "cispo", "grpo.clip_low": 1.0, "grpo.clip_high": 4.0, "grpo.kl_coef": 0.0},
+    "gspo": {"grpo.ratio": "sequence", "grpo.clip_low": 3e-4, "grpo.clip_high": 4e-4, "grpo.kl_coef": 0.0},
+    "dapo": {"train.refill": 3, "grpo.mask_truncated": True, "grpo.kl_coef": 0.0, "grpo.skip_zero_advantage": True},
+    "tis": {"grpo.importance_cap": 2.0},
+    "sequence_tis": {"grpo.importance": "sequence", "grpo.importance_cap": 2.0},
+    "icepop": {"grpo.importance": "icepop", "grpo.importance_floor": 0.5, "grpo.importance_cap": 5.0},
+    "geometric": {"grpo.importance": "geometric", "grpo.importance_floor": 0.999, "grpo.importance_cap": 1.001},
+}
+
+
+def test_an_objective_is_a_part_of_any_composed_preset_and_differs_from_it_in_nothing_else():
+    assert OBJECTIVES.keys() == {path.stem for path in (PARTS / "objectives").iterdir()}
+    for preset, hardware in (("1.5b/a1", "_h100"), ("micro/a1", ""), ("7b/self_play", "_v5p")):
+        plain = load(Config, preset + hardware)
+        for name, differences in OBJECTIVES.items():
+            config = load(Config, f"{preset}_{name}{hardware}")
+            model = preset.partition("/")[0]
+            assert config.run.directory == plain.run.directory.replace(model, f"{model}-{name}", 1)
+            ours, theirs = (by_key(each.model_dump()) for each in (config, plain))
+            expected = {"run.directory": config.run.directory}
+            for key, value in differences.items():
+                keys = [f"{policy}.{key}" for policy in ("code", "test")] if key.startswith("grpo") else [key]
+                expected |= {each: value for each in keys if theirs[each] != value}
+            assert {key: value for key, value in ours.items() if value != theirs[key]} == expected, (preset, name)
+            assert (f"{preset}_{name}{hardware}" in preset_names()) == (preset == "micro/a1")
+
+
 def test_every_shipped_file_is_a_preset_or_a_part_of_one():
     assert "micro/a1" in preset_names()
     for path in PRESETS.rglob("*.yaml"):
@@ -179,6 +212,10 @@ def test_the_defaults_are_the_papers():
             "entropy_coef": 0.0,
             "skip_zero_advantage": False,
             "ratio": "token",
+            "loss": "clipped",
+            "normalizer": "tokens",
+            "importance": "token",
+            "importance_floor": 0.0,
             "importance_cap": None,
             "mask_truncated": False,
             "reference_every": 0,
@@ -186,7 +223,7 @@ def test_the_defaults_are_the_papers():
         assert (learner.optimizer.beta1, learner.optimizer.beta2) == (0.9, 0.999)
         assert (learner.optimizer.weight_decay, learner.optimizer.clip_norm) == (0.1, 1.0)
     assert (config.rewards.alpha, config.rewards.difficulty, config.rewards.pool_tests) == (0.5, "fraction", False)
-    assert config.rewards.scale_advantages
+    assert config.rewards.advantages == "grpo"
     method = config.method
     assert (method.name, method.white_box, method.mistake_book, method.answer_prediction) == ("a1", True, True, True)
     assert (config.rollout.samples, config.rollout.suites, config.rollout.share_programs) == (8, 8, False)

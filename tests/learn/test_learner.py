@@ -263,7 +263,17 @@ def test_responses_that_were_cut_off_teach_nothing_when_masked(params):
     assert metrics["truncated"] == 0.25
 
 
-def test_sequence_ratios_and_importance_weights_do_not_depend_on_the_packing(params):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ratio": "sequence", "importance_cap": 1.5},
+        {"loss": "cispo", "importance": "sequence", "importance_cap": 1.5, "importance_floor": 0.5},
+        {"importance": "icepop", "importance_cap": 1.5, "importance_floor": 0.5},
+        {"importance": "geometric", "importance_cap": 1.5, "importance_floor": 0.8, "normalizer": "constant"},
+    ],
+    ids=lambda settings: "-".join(str(value) for value in settings.values() if isinstance(value, str)),
+)
+def test_sequence_ratios_and_importance_weights_do_not_depend_on_the_packing(params, settings):
     """Against an old policy at which ratios are not 1; a third of the tokens has no logprob of a sampler."""
     rng = np.random.default_rng(0)
     groups = [
@@ -273,7 +283,7 @@ def test_sequence_ratios_and_importance_weights_do_not_depend_on_the_packing(par
     old = jax.tree.map(lambda p: p + 0.02 * jnp.sin(jnp.arange(p.size)).reshape(p.shape), params)
 
     def gradient(packing):
-        ours = learner(packing, kl_coef=0, ratio="sequence", importance_cap=1.5)
+        ours = learner(packing, kl_coef=0, **settings)
         batches = ours._score(ours._pack(groups), old, "old_logprobs")
         return ours._gradient(params, batches, ours.objective.normalizer(groups))
 

@@ -7,13 +7,14 @@ from parity import load_parity
 from codea1_jax.config import GRPOConfig
 from codea1_jax.learn.losses import (
     TokenSums,
+    cispo_loss,
     clipped_policy_loss,
     grpo_objective,
-    importance_ratio,
     k3_kl,
     masked_sum,
     token_means,
 )
+from codea1_jax.learn.ratios import importance_ratio, sampler_correction
 
 CLIPS = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0}
 
@@ -176,28 +177,78 @@ def test_the_sequence_ratio_is_the_geometric_mean_of_the_tokens_ratios_clipped_a
         assert gradient[tuple(place)] == pytest.approx(slope, abs=1e-4)
 
 
-def test_truncated_importance_weighs_each_token_by_its_capped_ratio_to_the_sampler():
+def test_cispo_by_hand():
+    """-A · clip(ratio) · log π: the ratios 1/2, 1 and 8 weigh 0.8, 1 and 5, and so do the gradients."""
+    ratio, advantages = jnp.array([0.5, 1.0, 8.0]), jnp.array([1.0, -2.0, 3.0])
+
+    def loss(logprobs):
+        policy = cispo_loss(logprobs, ratio, advantages, clip_low=0.2, clip_high=4.0)
+        return policy.loss.sum(), policy
+
+    gradient, policy = jax.grad(loss, has_aux=True)(jnp.array([-1.0, -0.5, -2.0]))
+    np.testing.assert_allclose(policy.loss, [0.8, -1.0, 30.0], rtol=1e-6)
+    np.testing.assert_allclose(gradient, [-0.8, 2.0, -15.0], rtol=1e-6)
+    assert policy.clipped_low.tolist() == [True, False, False]
+    assert policy.clipped_high.tolist() == [False, False, True]
+    assert not policy.clipped_dual.any()
+
+
+def test_cispos_gradient_is_that_of_a_weighted_log_likelihood_and_no_token_loses_it():
+    """Where no bound is active it is PPO's."""
+    for seed in range(10):
+        old, advantages = rows_of(seed, 1.0), rows_of(100 + seed, 1.0)
+        new = old + rows_of(200 + seed, 0.5)
+        given = {
+            "old_logprobs": jnp.asarray(old, jnp.float32),
+            "advantages": jnp.asarray(advantages, jnp.float32),
+            "mask": jnp.asarray(MASK),
+        }
+
+        def gradient_by(loss, new=new, given=given):
+            config = GRPOConfig(loss=loss, kl_coef=0, dual_clip=1e9)
+            return jax.grad(lambda x: objective_of(x, **given, config=config).loss)(jnp.asarray(new, jnp.float32))
+
+        ratio = np.exp(new - old)
+        found = gradient_by("cispo")
+        np.testing.assert_allclose(found, -np.clip(ratio, 0.8, 1.28) * advantages * MASK, rtol=1e-4, atol=1e-6)
+        assert (found[MASK > 0] != 0).all()
+        inside = (MASK > 0) & (ratio > 0.8) & (ratio < 1.28)
+        np.testing.assert_allclose(found[inside], gradient_by("clipped")[inside], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence", "icepop", "geometric"])
+def test_a_correction_weighs_each_tokens_loss_and_what_stands_at_the_padding_has_no_influence(kind):
+    """Over the old log-probabilities a NaN stands there too, and huge numbers elsewhere."""
     old, rollout = rows_of(0, 1.0), rows_of(0, 1.0) + rows_of(2, 0.8)
-    rollout[1] = np.nan  # a sampler that tells nothing
-    advantages = rows_of(3, 1.0)
+    rollout[0, :3] -= 0.5  # of the whole first response
+    rollout[1] = np.nan  # a sampler that says nothing
+    rollout[MASK == 0] = np.nan
+    advantages = np.where(MASK > 0, rows_of(3, 1.0), 1e30)
+    known = jnp.asarray(np.where(MASK > 0, old, np.nan), jnp.float32)
+    bounds = {"low": 0.7, "high": 1.5}
+    unknown = jnp.asarray(rollout, jnp.float32)
+    expected = sampler_correction(known, unknown, jnp.asarray(SEQUENCES), kind=kind, **bounds)
 
     def objective(new):
         sums = objective_of(
             new,
-            old_logprobs=jnp.asarray(old, jnp.float32),
-            rollout_logprobs=jnp.asarray(rollout, jnp.float32),
+            old_logprobs=known,
+            rollout_logprobs=unknown,
             advantages=jnp.asarray(advantages, jnp.float32),
             mask=jnp.asarray(MASK),
-            config=GRPOConfig(kl_coef=0, importance_cap=2.0),
+            sequences=jnp.asarray(SEQUENCES),
+            config=GRPOConfig(kl_coef=0, importance=kind, importance_cap=1.5, importance_floor=0.7),
         )
-        return sums.loss
+        return sums.loss, sums
 
-    weight = np.minimum(np.exp(old - rollout), 2.0)
-    weight[1] = 1.0
-    assert (weight[0] == 2).any() and (weight[0] < 1).any()
-    loss, gradient = jax.value_and_grad(objective)(jnp.asarray(old, jnp.float32))
-    assert loss == pytest.approx(-(weight * advantages * MASK).sum(), abs=1e-5)
-    np.testing.assert_allclose(gradient, -weight * advantages * MASK, atol=1e-5)
+    weight, there = np.asarray(expected.weight), MASK > 0
+    assert expected.outside[there].any() and (weight[1][there[1]] == 1).all()
+    (loss, sums), gradient = jax.value_and_grad(objective, has_aux=True)(jnp.asarray(old, jnp.float32))
+    assert loss == pytest.approx(-(weight * advantages)[there].sum(), rel=1e-5)
+    np.testing.assert_allclose(gradient[there], -(weight * advantages)[there], rtol=1e-4)
+    figures = token_means(sums)
+    assert figures["clip_fraction_importance"] == pytest.approx(expected.outside[there].mean())
+    assert np.isfinite(list(figures.values())).all()
 
 
 def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known():
@@ -210,13 +261,39 @@ def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known():
         mask=jnp.array([1.0, 1.0, 1.0, 0.0]),
         config=GRPOConfig(kl_coef=0),
     )
-    metrics = token_means(sums.merged(TokenSums.zero(with_kl=False)))
+    metrics = token_means(sums.merged(TokenSums.zero(GRPOConfig(kl_coef=0))))
     assert metrics["rollout_difference_mean"] == pytest.approx(0.275, abs=1e-6)
     assert metrics["rollout_difference_max"] == pytest.approx(0.5, abs=1e-6)
     assert metrics["rollout_difference_large"] == 0.5
+    # ratios of e^0.05 = 1.051271 and e^0.5 = 1.648721: squares of 1.105171 and 2.718282
+    assert metrics["rollout_ratio_mean"] == pytest.approx(1.349996, abs=1e-5)
+    assert metrics["rollout_ratio_max"] == pytest.approx(1.648721, abs=1e-5)
+    assert metrics["effective_sample_size"] == pytest.approx(2.699992**2 / (2 * 3.823453), abs=1e-5)
+    assert "clip_fraction_importance" not in metrics
     assert sums.loss == -3
+
+
+def test_the_effective_sample_size_of_any_weights_is_theirs_and_that_of_equal_ones_is_one():
+    for seed in range(10):
+        old, parts = rows_of(seed, 1.0), [rows_of(50 + seed, scale) for scale in (0.0, 0.3, 1.0)]
+        for difference in parts:
+            halves = [
+                objective_of(
+                    jnp.asarray(old[row], jnp.float32),
+                    rollout_logprobs=jnp.asarray(np.where(MASK, old - difference, np.nan)[row], jnp.float32),
+                    advantages=jnp.ones(MASK[row].shape),
+                    mask=jnp.asarray(MASK[row]),
+                    config=GRPOConfig(kl_coef=0),
+                )
+                for row in (0, 1)
+            ]
+            metrics, weights = token_means(halves[0].merged(halves[1])), np.exp(difference)[MASK > 0]
+            effective = weights.sum() ** 2 / (weights.size * (weights**2).sum())
+            assert metrics["effective_sample_size"] == pytest.approx(effective, rel=1e-5)
+            assert metrics["rollout_ratio_max"] == pytest.approx(weights.max(), rel=1e-5)
+            assert 1 / weights.size <= effective <= 1
 
 
 def test_nothing_is_said_of_a_sampler_that_says_nothing():
     sums = objective_of(jnp.zeros(2), advantages=jnp.ones(2), config=GRPOConfig(kl_coef=0))
-    assert not any(name.startswith("rollout") for name in token_means(sums))
+    assert not any(name.startswith(("rollout", "effective")) for name in token_means(sums))

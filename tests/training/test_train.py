@@ -31,6 +31,7 @@ from codea1_jax.common.errors import Interrupted
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.evals.during_training import EVAL_STREAM
+from codea1_jax.learn import Groups, Learner, PolicyState
 from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.run.rundir import RunDir
@@ -144,7 +145,7 @@ def test_a_step_is_profiled_which_changes_nothing_of_it(runs):
 
 
 def test_every_figure_of_a_run_is_explained_and_no_other(runs):
-    """But for those that need a supervised run, a benchmark, or devices whose peak is known."""
+    """But for those that need a supervised run, a benchmark, a correction, or devices whose peak is known."""
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     logged = {name for line in read_lines(runs["straight"] / "metrics.jsonl") for name in line}
     figures = {re.sub("^(eval/.*)_(low|high)$", r"\1", name) for name in logged} - {"kind", "step", "time"}
@@ -157,7 +158,8 @@ def test_every_figure_of_a_run_is_explained_and_no_other(runs):
     explained = [pattern(name) for name in re.findall(r"`([\w/]+)`", "".join(rows))]
     assert [name for name in figures if not any(each.fullmatch(name) for each in explained)] == []
     unused = {each.pattern for each in explained if not any(each.fullmatch(name) for name in figures)}
-    assert unused <= {"eval/heldout_logprob", pattern("mfu/STAGE").pattern}
+    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance"
+    assert unused <= {pattern(name).pattern for name in needing}
 
 
 def test_the_runs_were_no_empty_exercise(runs):
@@ -213,6 +215,35 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert drawn == pytest.approx(sum(len(program.response.completion.tokens) for program in programs))
     assert 0 < metrics["decode_goodput/generate_tests"] <= 1
     assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
+
+
+def test_reinforce_plus_plus_takes_one_standard_deviation_of_all_that_a_policy_learns_from(training, monkeypatch):
+    """What the learners get in a step, by the rewards alone."""
+    rewards = training.games.config.rewards.model_copy(update={"advantages": "reinforce++"})
+    games = replace(training.games, config=replace(training.games.config, rewards=rewards))
+    ruled, state = replace(training, games=games), start(training)
+    played = begin(ruled, state, next(training.loader())).result()
+    learned: list[np.ndarray] = []
+
+    def update(_: Learner, state: PolicyState, reference: Any, groups: Groups, *__: Any, **___: Any) -> Any:
+        learned.append(np.array([item.advantage for group in groups for item in group]))
+        return state, {}
+
+    monkeypatch.setattr(Learner, "update", update)
+    learn(ruled, state, played)
+    programs = [program for question in played.questions for program in question.programs]
+    earned = [
+        [[program.reward for program in question.programs] for question in played.questions],
+        [
+            [s.reward.reward for s in program.suites]
+            for program in programs
+            if any(s.trained_on for s in program.suites)
+        ],
+    ]
+    for advantages, groups in zip(learned, earned, strict=True):
+        centred = np.concatenate([np.array(group) - np.mean(group) for group in groups])
+        np.testing.assert_allclose(advantages, centred / (centred.std() + 1e-6), atol=1e-6)
+    assert np.std(learned[1]) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_state_survives_its_own_packing(training):

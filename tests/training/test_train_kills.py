@@ -16,7 +16,16 @@ from data_pipeline import micro, problem_files
 from sandbox import Task
 
 CHOSEN = ("train.refill=2", "data.curriculum={candidates: 2}")
-AHEAD = ("train.async_steps=1", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
+AHEAD = (  # by another policy gradient, whose figures are also those of the whole step
+    "train.async_steps=1",
+    "rewards.advantages=reinforce++",
+    "code.grpo.loss=cispo",
+    "code.grpo.importance_cap=2",
+    "test.grpo.normalizer=constant",
+    "test.grpo.importance=icepop",
+    "test.grpo.importance_floor=0.5",
+    "test.grpo.importance_cap=5",
+)
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
 
