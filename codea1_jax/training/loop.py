@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from codea1_jax.run.telemetry import rollout_lines, rollouts_path
 from codea1_jax.runtime.agreement import agreement, in_thread
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
-from codea1_jax.training.advice import step_advice
+from codea1_jax.training.advice import mismatch_advice, step_advice
 from codea1_jax.training.draw import Draws, play, rates_after
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
@@ -71,8 +71,9 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
-                for advice in step_advice(rollouts, training.games.config.rollout) if run.writes else ():
-                    logger.warning("step %d: %s", state.step, advice)
+                if run.writes:
+                    _warn(state.step, step_advice(rollouts, training.games.config.rollout))
+                    _warn(state.step, mismatch_advice(run.figures("train")))
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
                     _compare(forecast, state.step, metrics, run)
@@ -81,6 +82,11 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                 _save(state, run)
                 run.finish_saving()
             raise
+
+
+def _warn(step: int, advice: Iterable[str]) -> None:
+    for line in advice:
+        logger.warning("step %d: %s", step, line)
 
 
 def _learn_and_record(
