@@ -145,7 +145,7 @@ def test_a_step_is_profiled_which_changes_nothing_of_it(runs):
 
 
 def test_every_figure_of_a_run_is_explained_and_no_other(runs):
-    """But for those that need a supervised run, a benchmark, a correction, or devices whose peak is known."""
+    """But for those that need a supervised run, a benchmark, a correction, refilling, or devices of a known peak."""
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     logged = {name for line in read_lines(runs["straight"] / "metrics.jsonl") for name in line}
     figures = {re.sub("^(eval/.*)_(low|high)$", r"\1", name) for name in logged} - {"kind", "step", "time"}
@@ -158,7 +158,8 @@ def test_every_figure_of_a_run_is_explained_and_no_other(runs):
     explained = [pattern(name) for name in re.findall(r"`([\w/]+)`", "".join(rows))]
     assert [name for name in figures if not any(each.fullmatch(name) for each in explained)] == []
     unused = {each.pattern for each in explained if not any(each.fullmatch(name) for name in figures)}
-    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance"
+    refilling = "refill/rounds", "code/dropped_tokens", "test/dropped_tokens"
+    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance", *refilling
     assert unused <= {pattern(name).pattern for name in needing}
 
 

@@ -87,11 +87,6 @@ def test_a_missing_dataset_is_named_with_the_command_that_prepares_it(tmp_path):
     assert "does not exist" in stage.detail and "codea1 data prepare kodcode" in stage.detail
 
 
-def test_toy_data_for_a_pretrained_model_is_named(tmp_path):
-    stage = last(rehearsal_of("1.5b/a1_v5e", tmp_path / "rehearsal", "data.source=micro"))
-    assert (stage.name, stage.detail.partition(":")[0]) == ("data", "data.source=micro")
-
-
 @pytest.mark.parametrize(
     ("mesh", "reason"),
     [
