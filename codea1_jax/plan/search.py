@@ -31,7 +31,7 @@ from codea1_jax.plan.plan import Plan, make_plan
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
 MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TILE = 128  # rows are whole tiles of it, as kernels compute them
-LONGEST_ROW = 4.0  # in longest sequences: longer rows are no fuller
+LONGEST_ROW = 4.0  # in longest sequences: longer rows do not pack better
 ENOUGH_TOKENS = 16384  # of a micro-batch of several rows: a device is busy with them
 REMAT = ("full", "dots")
 COMPILED = 4  # candidates, besides the layout that is given
@@ -63,12 +63,8 @@ class Layout:
         chosen = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
         if sampling_loads(config):
             chosen += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
-        for policy, loads in training_loads(config).items():
-            longest = max(load.length for load in loads)
-            useful = min(self.micro_batch, LONGEST_ROW) * longest  # a longer row pads less, and attention takes longer
-            row = math.ceil(useful / TILE) * TILE
-            rows = max(1, min(int(self.micro_batch / LONGEST_ROW), ENOUGH_TOKENS // row))
-            chosen.append(f"{policy}.packing={{row_length: {row}, micro_batch_tokens: {rows * row}}}")
+        for policy, (row, tokens) in _packings(config, self.micro_batch).items():
+            chosen.append(f"{policy}.packing={{row_length: {row}, micro_batch_tokens: {tokens}}}")
         return [*chosen, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
 
 
@@ -126,7 +122,7 @@ def search(
         """Its plan; one that the compiler finds a little too large is tried once more, smaller."""
         candidate = planned(layout)
         if layout is not None and candidate.plan is not None and not candidate.fits:
-            smaller = _smaller(layout, candidate.plan)
+            smaller = _smaller(layout, candidate.plan, config)
             candidate = candidate if smaller is None else planned(smaller)
         report(f"{' '.join(candidate.overrides) or 'as given'}: {candidate}")
         return candidate
@@ -266,11 +262,26 @@ def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> flo
     return 2 * run.model.num_layers * (sent / bandwidth + times * HOP)
 
 
-def _smaller(layout: Layout, plan: Plan) -> Layout | None:
+def _packings(config: Config, micro_batch: float) -> dict[str, tuple[int, int]]:
+    """Each policy's row length and tokens of a micro-batch of that many longest sequences."""
+    packings = {}
+    for policy, loads in training_loads(config).items():
+        longest = max(load.length for load in loads)
+        useful = min(micro_batch, LONGEST_ROW) * longest  # a longer row pads less, and attention takes longer
+        row = math.ceil(useful / TILE) * TILE
+        rows = max(1, min(int(micro_batch / LONGEST_ROW), ENOUGH_TOKENS // row))
+        packings[policy] = (row, rows * row)
+    return packings
+
+
+def _smaller(layout: Layout, plan: Plan, config: Config) -> Layout | None:
     """Less of what did not fit; None if nothing is left to take."""
     if any(row.fix is not None and not row.phase.is_sampling for row in plan.rows):
-        if layout.micro_batch > 1:
-            return replace(layout, micro_batch=max(size for size in MICRO_BATCHES if size < layout.micro_batch))
+        now = _packings(config, layout.micro_batch)
+        for size in reversed(MICRO_BATCHES):  # of which the largest may be the same for long sequences
+            packings = _packings(config, size)
+            if all(packings[policy] < now[policy] for policy in now):
+                return replace(layout, micro_batch=size)
         return replace(layout, remat="full") if layout.remat != "full" else None
     fewer = int(0.9 * layout.cache_tokens) // 100_000 * 100_000
     return replace(layout, cache_tokens=fewer) if fewer else None

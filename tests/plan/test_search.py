@@ -17,6 +17,7 @@ from codea1_jax.plan.search import COMPILED, estimated_seconds, rank, search
 
 PRESET, ONE = "1.5b/a1_h100", ("mesh.fsdp=1", "train.questions=32")
 HARDWARE = find_hardware("h100:1")
+DECODING = Phase("decode", "test")
 
 
 def reload(overrides, *more):
@@ -59,9 +60,8 @@ def test_a_tensor_axis_divides_the_heads():
     assert all(replica * fsdp * tensor == 8 and 12 % tensor == 0 for replica, fsdp, tensor in meshes)
 
 
-def plan_of(run, seconds, fits):
+def plan_of(run, seconds, fits, phase=DECODING):
     """A plan of one phase that takes that long."""
-    phase = Phase("decode", "test")
     fix = None if fits else "lower rollout.cache_tokens"
     row = Row(
         phase, layout_table(run)[phase], {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix
@@ -94,6 +94,23 @@ def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(mon
     assert any(candidate.overrides == () for candidate in found)  # the layout as given competes
     failed = next(candidate for candidate in found if candidate.plan is None)
     assert not failed.fits and str(failed) == "no such tile"
+
+
+def test_a_gradient_that_is_too_large_is_tried_with_fewer_tokens_of_every_policy(monkeypatch):
+    given, tokens = reload(()), []
+
+    def plan(config, hardware, fill, watch, lengths, ratios):
+        if config != given:
+            tokens.append([policy.packing.micro_batch_tokens for policy in (config.code, config.test)])
+        return plan_of(make_planned_run(config, hardware), 100, config == given, Phase("gradient", "test"))
+
+    largest = searching.Layout((1, 1, 1), 64, 600_000, 64.0, "full", optimizer_offloaded=False)
+    monkeypatch.setattr(searching, "make_plan", plan)
+    monkeypatch.setattr(searching, "rank", lambda *_: [largest])
+    search(given, HARDWARE, 0.25, reload, lambda line: None)
+    # 64 longest sequences are as many tokens as 4: of 1.5B's lengths several rows of these exceed what is enough
+    (code, test), (fewer_code, fewer_test) = tokens
+    assert fewer_code < code and fewer_test < test
 
 
 def test_a_smaller_try_that_fails_leaves_the_other_layouts(monkeypatch, ranked):
