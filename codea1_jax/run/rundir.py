@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
@@ -262,9 +261,8 @@ def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
 
 
 def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
-    before, now = by_key(saved), by_key(config.model_dump(mode="json"))
+    before, now = by_key(_as_read_now(saved, type(config))), by_key(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    changed -= {key for key in changed if _is_new(key, before) and now.get(key) == _default(config, key)}
     differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
         key = differing[0]
@@ -274,14 +272,9 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
         )
 
 
-def _is_new(key: str, before: Mapping[str, Any]) -> bool:
-    """Whether a run's configuration knows the section and not the key: it was started before there was such a key."""
-    section = key.rpartition(".")[0]
-    return key not in before and (not section or any(other.startswith(f"{section}.") for other in before))
-
-
-def _default(config: BaseModel, key: str) -> Any:
-    """A key's default, which leaves all as it was before there was the key."""
-    *sections, name = key.split(".")
-    owner = reduce(getattr, sections, config)
-    return type(owner).model_fields[name].get_default(call_default_factory=True)
+def _as_read_now(saved: Any, schema: type[BaseModel]) -> Any:
+    """A recorded configuration with the defaults of keys that came later; unchanged if it is no longer valid."""
+    try:
+        return schema.model_validate(saved).model_dump(mode="json")
+    except ValidationError:
+        return saved

@@ -162,7 +162,7 @@ def test_a_run_from_before_there_was_a_key_is_resumed_with_its_default_alone(tmp
         pass
     config = tmp_path / "config.yaml"
     config.write_text(config.read_text().replace("rate: 0.5\n", ""))
-    with pytest.raises(UserError, match=r"rate: the run in .* was started with None, not 0\.25"):
+    with pytest.raises(UserError, match=r"rate: the run in .* was started with 0\.5, not 0\.25"):
         open_run(tmp_path, Settings(rate=0.25), resume=True)
     with open_run(tmp_path, resume=True) as run:
         assert run.resume_step is None
