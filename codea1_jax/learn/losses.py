@@ -138,7 +138,7 @@ def rollout_mismatch(
 class TokenSums(NamedTuple):
     """Sums over the tokens of one or more batches; divided by a number of tokens they are the step's metrics.
 
-    `kl` is None where there is no reference, `outside` where nothing corrects for the sampler.
+    `kl` is None without a reference, `outside` without a correction for the sampler.
     """
 
     tokens: Float[Array, ""]

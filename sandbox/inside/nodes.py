@@ -86,7 +86,7 @@ def _called(
 
 
 def _made(value: Any, kind: Kind, names: Mapping[str, Any]) -> Any:
-    """An argument as the program gets it. Raises TypeError and ValueError for what is no list of values."""
+    """An argument as the program gets it. Raises TypeError or ValueError if it is not a list of values."""
     if kind is None:
         return value
     if type(value) is not list:

@@ -148,7 +148,7 @@ def test_a_value_stands_in_the_place_of_adv():
 
 
 def test_discrimination_is_the_share_of_wrong_siblings_that_a_suite_fails(pool):
-    # f(3) fails BOUNDARY; f(9) and f(4) fail ZERO; SOLUTION is right, and BROKEN, which does not execute, is no sibling
+    # f(3) fails BOUNDARY; f(9) and f(4) fail ZERO; SOLUTION is right. BROKEN does not execute, so it is not counted
     assert values(pool, test_value="discrimination") == [[2 / 2, 0], [1 / 2], [1 / 2], [1 / 2]]
     question = played(pool, PROGRAMS, SUITES, PROBLEM, test_value="discrimination")
     # val = kept/8; alpha is 1/2; a suite for a program that does not execute earns nothing

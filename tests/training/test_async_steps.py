@@ -1,7 +1,6 @@
 """Steps that are drawn before the last one is learned from (train.async_steps=1)."""
 
 import json
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import jax
 import pytest
+from interrupted_run import interrupted_after, train_from
 from tiny_run import SETTINGS, without_times
 
 from codea1_jax.common.errors import Interrupted, UserError
@@ -39,10 +39,6 @@ def training() -> Iterator[Training]:
 
 def open_run(directory: Path, *, again: bool = False) -> RunDir:
     return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
-
-
-def train_from(run: RunDir, training: Training) -> State:
-    return train(training, start(training) if run.resume_step is None else resume(training, run), run)
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +88,8 @@ def test_what_was_drawn_by_other_policies_is_weighed(straight):
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_run_that_is_stopped_keeps_what_is_drawn_ahead_and_ends_the_same(step, training, straight, tmp_path):
-    write_rollouts = RunDir.write_rollouts
-
-    def interrupted(run: RunDir, done: int, lines: str) -> None:
-        write_rollouts(run, done, lines)
-        if done == step:
-            signal.raise_signal(signal.SIGINT)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunDir, "write_rollouts", interrupted)
-        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
-            train_from(run, training)
+    with interrupted_after(step), pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
+        train_from(run, training)
     with open_run(tmp_path, again=True) as run:
         assert run.resume_step == step
         state = resume(training, run)

@@ -1,12 +1,12 @@
 """Groups that teach nothing make way for others (train.refill), and questions are chosen by what is known of them."""
 
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from interrupted_run import interrupted_after, train_from
 from tiny_run import SETTINGS, without_times
 
 from codea1_jax.common.errors import Interrupted, UserError
@@ -18,7 +18,7 @@ from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
-from codea1_jax.training.state import State, pack_state
+from codea1_jax.training.state import pack_state
 from codea1_jax.training.step import begin
 from data_pipeline import micro
 
@@ -34,10 +34,6 @@ def training() -> Iterator[Training]:
 
 def open_run(directory: Path, *, again: bool = False) -> RunDir:
     return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
-
-
-def train_from(run: RunDir, training: Training) -> State:
-    return train(training, start(training) if run.resume_step is None else resume(training, run), run)
 
 
 def test_the_questions_taken_are_the_first_ones_and_those_that_are_least_settled():
@@ -82,17 +78,12 @@ def test_with_every_group_equal_the_bound_ends_a_step(training, monkeypatch):
 def test_a_run_that_is_stopped_ends_the_same(training, tmp_path):
     with open_run(tmp_path / "straight") as run:
         end = train_from(run, training)
-    write_rollouts = RunDir.write_rollouts
-
-    def interrupted(run: RunDir, done: int, lines: str) -> None:
-        write_rollouts(run, done, lines)
-        if done == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunDir, "write_rollouts", interrupted)
-        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path / "stopped") as run:
-            train_from(run, training)
+    with (
+        interrupted_after(2),
+        pytest.raises(Interrupted, match="SIGINT"),
+        open_run(tmp_path / "stopped") as run,
+    ):
+        train_from(run, training)
     with open_run(tmp_path / "stopped", again=True) as run:
         state = resume(training, run)
         assert state.rates and set(state.rates) <= {problem.id for problem in training.questions.train}
