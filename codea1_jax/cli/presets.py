@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 NAMES = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p. a1 is
 Code-A1; `codea1 presets 1.5b` lists every method of one model, by the rows of the paper's tables. By another policy
-gradient: MODEL/METHOD_OBJECTIVE, MODEL/METHOD_OBJECTIVE_HARDWARE, such as 7b/a1_cispo_v5p (docs/method.md lists them).
+gradient, value of tests or choice of questions: MODEL/METHOD_VARIANT, MODEL/METHOD_VARIANT_HARDWARE, such as
+7b/a1_cispo_v5p or micro/a1_mutation (docs/method.md lists them).
 
 On two CPU cores: micro/a1, in minutes, a model made here; smollm2-135m/a1, in hours, a pretrained one.
 On one GPU of 24 GB: smollm2-135m/a1_gpu, 0.5b/a1_rtx4090x1. For other hardware: `codea1 plan PRESET --topology NAME`.

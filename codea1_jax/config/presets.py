@@ -5,8 +5,9 @@ later ones win, the file itself wins over them, and `key=value` overrides win ov
 
 Presets that are not files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
 model is laid out for; `MODEL/METHOD_paper` and `MODEL/METHOD_paper_HARDWARE` with the original's choices
-(`recipes/paper`); `MODEL/METHOD_OBJECTIVE` and `MODEL/METHOD_OBJECTIVE_HARDWARE` with another policy gradient
-(`parts/objectives`). Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
+(`recipes/paper`); `MODEL/METHOD_VARIANT` and `MODEL/METHOD_VARIANT_HARDWARE` with another policy gradient, value of
+tests or choice of questions (`parts/variants`). Their parts are under `configs/parts`; in a method's, `$model` stands
+for the model's name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ S = TypeVar("S", bound=BaseModel)
 
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # written in C, it is seven times as fast
 CONFIG_FILE = "config.yaml"  # of a directory that is named as a preset: what `codea1 init` wrote, or a run
-OBJECTIVES = "parts/objectives/"
+VARIANTS = "parts/variants/"
 PAPER = "paper"  # the recipe of the original's choices, and what presets that follow it are called
 
 
@@ -69,7 +70,7 @@ def by_key(tree: Any, prefix: str = "") -> dict[str, Any]:
 def preset_names() -> tuple[str, ...]:
     """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make.
 
-    Those with the original's choices are named without hardware, those with another objective for micro/a1 only.
+    Those with the original's choices are named without hardware, variants for micro/a1 only.
     """
     files = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
     composed = (name for name, parts in _compositions().items() if _is_named(name, parts))
@@ -77,7 +78,7 @@ def preset_names() -> tuple[str, ...]:
 
 
 def _is_named(name: str, parts: tuple[str, ...]) -> bool:
-    if any(part.startswith(OBJECTIVES) for part in parts):
+    if any(part.startswith(VARIANTS) for part in parts):
         return name.startswith("micro/a1_") and "parts/methods/a1" in parts
     return f"_{PAPER}_" not in name
 
@@ -89,13 +90,13 @@ def _compositions() -> dict[str, tuple[str, ...]]:
 
 
 def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
-    objectives = [OBJECTIVES + path.stem for path in PRESETS.glob(f"{OBJECTIVES}*.yaml")]
+    variants = [VARIANTS + path.stem for path in PRESETS.glob(f"{VARIANTS}*.yaml")]
     for model in (path.stem for path in PARTS.glob("models/*.yaml")):
         layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
         for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
             parts = (f"parts/models/{model}", f"parts/methods/{method}")
             named: dict[str, tuple[str, ...]] = {f"{model}/{method}": parts}
-            changes = objectives if model in MICROS else [*objectives, f"recipes/{PAPER}"]
+            changes = variants if model in MICROS else [*variants, f"recipes/{PAPER}"]
             named |= {f"{model}/{method}_{Path(change).name}": (*parts, change) for change in changes}
             for name, composed in named.items():
                 yield name, composed
@@ -115,7 +116,7 @@ def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, A
             return _read(path, seen)
     if preset in _compositions():
         parts = _compositions()[preset]
-        changes = [Path(part).name for part in parts if part.startswith((OBJECTIVES, "recipes/"))]
+        changes = [Path(part).name for part in parts if part.startswith((VARIANTS, "recipes/"))]
         return _filled(_composed(parts, PRESETS, seen), "-".join([preset.partition("/")[0], *changes]))
     if preset.endswith((".yaml", ".yml")):
         raise UserError(f"{preset}: no such file")

@@ -172,7 +172,7 @@ def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
     assert (config.method.name, config.mesh.fsdp, config.run.directory) == ("golden", 8, "runs/3b-golden")
 
 
-OBJECTIVES = {
+VARIANTS = {
     "dr_grpo": {"rewards.advantages": "centred", "grpo.normalizer": "constant", "grpo.kl_coef": 0.0},
     "rloo": {"rewards.advantages": "rloo"},
     "reinforce++": {"rewards.advantages": "reinforce++"},
@@ -184,14 +184,21 @@ OBJECTIVES = {
     "sequence_tis": {"grpo.importance": "sequence", "grpo.importance_cap": 2.0},
     "icepop": {"grpo.importance": "icepop", "grpo.importance_floor": 0.5, "grpo.importance_cap": 5.0},
     "geometric": {"grpo.importance": "geometric", "grpo.importance_floor": 0.999, "grpo.importance_cap": 1.001},
+    "discrimination": {"rewards.test_value": "discrimination"},
+    "regression": {"rewards.test_value": "regression"},
+    "mutation": {"rewards.test_value": "mutation", "rewards.redundancy_price": 0.1},
+    "coverage": {"rewards.test_value": "coverage", "rewards.redundancy_price": 0.1},
+    "no_reference": {"rewards.reference": "stand_ins"},
+    "refill": {"train.refill": 3},
+    "curriculum": {"data.curriculum.role": "code", "data.curriculum.candidates": 3, "data.curriculum.floor": 0.25},
 }
 
 
-def test_an_objective_is_a_part_of_any_composed_preset_and_differs_from_it_in_nothing_else():
-    assert OBJECTIVES.keys() == {path.stem for path in (PARTS / "objectives").iterdir()}
+def test_a_variant_is_a_part_of_any_composed_preset_and_differs_from_it_in_nothing_else():
+    assert VARIANTS.keys() == {path.stem for path in (PARTS / "variants").iterdir()}
     for preset, hardware in (("1.5b/a1", "_h100"), ("micro/a1", ""), ("7b/self_play", "_v5p")):
         plain = load(Config, preset + hardware)
-        for name, differences in OBJECTIVES.items():
+        for name, differences in VARIANTS.items():
             config = load(Config, f"{preset}_{name}{hardware}")
             model = preset.partition("/")[0]
             assert config.run.directory == plain.run.directory.replace(model, f"{model}-{name}", 1)
@@ -199,8 +206,8 @@ def test_an_objective_is_a_part_of_any_composed_preset_and_differs_from_it_in_no
             expected = {"run.directory": config.run.directory}
             for key, value in differences.items():
                 keys = [f"{policy}.{key}" for policy in ("code", "test")] if key.startswith("grpo") else [key]
-                expected |= {each: value for each in keys if theirs[each] != value}
-            assert {key: value for key, value in ours.items() if value != theirs[key]} == expected, (preset, name)
+                expected |= {each: value for each in keys if theirs.get(each) != value}
+            assert {key: value for key, value in ours.items() if value != theirs.get(key)} == expected, (preset, name)
             assert (f"{preset}_{name}{hardware}" in preset_names()) == (preset == "micro/a1")
 
 
