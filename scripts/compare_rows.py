@@ -11,20 +11,22 @@ from pathlib import Path
 
 from codea1_jax.reproduce.experiments import tables
 from codea1_jax.reproduce.micro_lab import MicroLab
-from codea1_jax.reproduce.published import published
+from codea1_jax.reproduce.published import extensions, published
 from codea1_jax.reproduce.results import read_table
 from codea1_jax.reproduce.write import spelled
+from configs import MICROS
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table")
     parser.add_argument("row")
     parser.add_argument("other")
+    parser.add_argument("--model", choices=MICROS, default=MICROS[0])
     parser.add_argument("--lab", type=Path, default=Path("runs/lab"))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    lab = MicroLab(options.lab)
-    papers = lab.shown(published())
+    lab = MicroLab(options.lab, model=options.model)
+    papers = lab.shown(published() | extensions())
     table = tables(lab, papers)[options.table]
     rows = {row.name: row for row in table.rows}
     pair = replace(table, rows=(rows[options.other], rows[options.row]))  # differences are to the first row

@@ -1,4 +1,4 @@
-"""`codea1 reproduce`: the paper's tables, with whatever they still need."""
+"""`codea1 reproduce`: the paper's tables and the micro world's own, with whatever they still need."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from configs import MICROS, PAPERS
 if TYPE_CHECKING:
     from codea1_jax.reproduce.commands import Command
     from codea1_jax.reproduce.experiments import Lab, Table
+    from codea1_jax.reproduce.hypotheses import Family
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import Published
 
@@ -34,7 +35,8 @@ def add(commands: Commands) -> None:
         "tables",
         nargs="+",
         metavar="TABLE",
-        help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL}",
+        help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL} of these; with micro models "
+        "also rewards, objectives, mechanisms, which the paper does not have",
     )
     parser.add_argument(
         "--model",
@@ -91,19 +93,20 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.reproduce.commands import in_order
     from codea1_jax.reproduce.experiments import tables
     from codea1_jax.reproduce.micro_lab import MicroLab
-    from codea1_jax.reproduce.published import published
+    from codea1_jax.reproduce.published import extensions, published
 
-    known = published()
+    micro = options.model in MICROS
+    known = published() | (extensions() if micro else {})
     if unknown := [name for name in options.tables if name not in (*known, ALL)]:
         raise UserError(f"no table {unknown[0]!r}; there are {', '.join(known)} and {ALL}")
-    micro = options.model in MICROS
-    options.tables = list(known) if ALL in options.tables else list(dict.fromkeys(options.tables))
+    whole = published() if ALL in options.tables else {}
+    options.tables = list(dict.fromkeys((*whole, *(name for name in options.tables if name != ALL))))
     options.out = options.out or Path("runs", "lab" if options.model == MICROS[0] else f"lab-{options.model}")
     options.seeds = range(options.seeds or (5 if micro else 1))
     lab = make_lab(options)
     papers = lab.shown({name: known[name] for name in options.tables})
     asked = list(tables(lab, papers).values())
-    rows = [(row, seed) for table in asked for seed in options.seeds for row in table.rows]
+    rows = [(row, seed) for seed in options.seeds for table in asked for row in table.rows]  # a seed at a time
     with blamed_on("--launch"):
         needed = in_order(command for row, seed in rows for command in row.commands(seed))
     commands = sorted(needed, key=lambda command: command.kind != "preparation")  # what fails early is best begun first
@@ -197,9 +200,25 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
         write_atomically(options.out / f"{result.name}.tex", latex(result))
         print(markdown(result))
-    html = page(results, papers, _command(options), {name: charts(drawn) for name, drawn in curves.items()})
+    families = _examined(tables, options) if model in MICROS and len(seeds) > 1 else ()
+    drawn = {name: charts(of_table) for name, of_table in curves.items()}
+    html = page(results, papers, _command(options), drawn, families)
     write_atomically(options.out / "tables.html", html)
     print(options.out / "tables.html")
+
+
+def _examined(tables: Sequence[Table], options: argparse.Namespace) -> Sequence[Family]:
+    """What became of the hypotheses about these tables, which is also written and printed."""
+    from codea1_jax.common.files import write_atomically
+    from codea1_jax.reproduce.hypotheses import examine, hypotheses
+    from codea1_jax.reproduce.write import hypotheses_markdown
+
+    families = examine(hypotheses(), tables, options.seeds)
+    if families:
+        text = hypotheses_markdown(families, len(options.seeds))
+        write_atomically(options.out / "hypotheses.md", text)
+        print(text)
+    return families
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -1,9 +1,10 @@
-"""The paper's tables, reproduced: which runs a table needs, running what is missing, and the figures side by side."""
+"""Tables, the paper's and others: which runs a table needs, running what is missing, and the figures side by side."""
 
 __all__ = [
     "commands",
     "dynamics",
     "experiments",
+    "hypotheses",
     "micro_lab",
     "page",
     "paper_lab",

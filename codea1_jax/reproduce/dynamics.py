@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
-from codea1_jax.common.files import read_lines
-from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.published import Curve, Published
 from codea1_jax.reproduce.results import Cell, Line, Mean, Result, mean
-from codea1_jax.run.telemetry import METRICS_FILE
-
-COUNTS = ("tokens", "book/added", "book/removed")  # all other metrics are shares
-SHARE = 5  # the beginning and the end of a run are this part of its steps
+from codea1_jax.reproduce.training import COUNTS, both_ends, read_steps
 
 
 @dataclass(frozen=True)
@@ -50,27 +44,13 @@ def read_dynamics(
 
 def _runs(row: Row, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
     """What the row's runs logged; none if it is not trained."""
-    return [_steps(run) for seed in seeds if (run := row.run(seed)) is not None]
+    return [read_steps(run.directory) for seed in seeds if (run := row.run(seed)) is not None]
 
 
 def _by_step(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> dict[int, Mean]:
     """The means of the steps at which every run has the figure."""
     at_once = enumerate(zip(*runs, strict=True), start=1)
     return {step: mean([run[key] for run in each]) for step, each in at_once if all(key in run for run in each)}
-
-
-def _steps(command: Command) -> list[dict[str, float]]:
-    """What a run logged of its steps; shares in percent. Of tests, nothing where none were asked for."""
-    lines = [line for line in read_lines(command.directory / METRICS_FILE) if line["kind"] == "train"]
-    asked = any(line.get("test/validity") for line in lines)
-    return [
-        {
-            name: value if name.endswith(COUNTS) else 100 * value
-            for name, value in line.items()
-            if isinstance(value, float) and (asked or not name.startswith(("test/", "pass_rate", "book/")))
-        }
-        for line in lines
-    ]
 
 
 def ends(table: Table, seeds: Sequence[int]) -> Result:
@@ -80,10 +60,8 @@ def ends(table: Table, seeds: Sequence[int]) -> Result:
         values = [[step[key] for step in run if key in step] for run in runs]
         if not values or not all(values):
             return None
-        parts = [max(1, len(run) // SHARE) for run in values]
-        last = [fmean(run[-part:]) for run, part in zip(values, parts, strict=True)]
-        first = [fmean(run[:part]) for run, part in zip(values, parts, strict=True)]
-        return Cell(mean(last), mean([after - before for after, before in zip(last, first, strict=True)]))
+        ends = [both_ends(run) for run in values]
+        return Cell(mean([last for _, last in ends]), mean([last - first for first, last in ends]))
 
     lines = []
     for row in table.rows:

@@ -27,13 +27,17 @@ BOOK = (
     ("tests added to the book", "book/added"),
     ("tests removed from the book", "book/removed"),
 )
+PASS_RATE = ("pass rate", "pass_rate")
+VALIDITY = ("validity", "test/validity")
 CURVES = {
     "alpha": REWARDS,
-    "components": (*REWARDS, ("pass rate", "pass_rate")),
+    "components": (*REWARDS, PASS_RATE),
+    "rewards": (*REWARDS, PASS_RATE, VALIDITY),
+    "objectives": (*REWARDS, PASS_RATE, VALIDITY),
     "dynamics": (
         *REWARDS,
-        ("validity", "test/validity"),
-        ("pass rate", "pass_rate"),
+        VALIDITY,
+        PASS_RATE,
         *BOOK,
         ("tokens, Code LLM (self_play: both roles)", "code/response_tokens"),
         ("tokens, Test LLM", "test/response_tokens"),
@@ -80,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper. columns: titles; curves: titles, each with the metric of training that is drawn."""
+    """A table, the paper's or not. columns: titles; curves: titles, each with the metric of training that is drawn."""
 
     name: str
     title: str

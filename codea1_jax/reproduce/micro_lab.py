@@ -16,13 +16,33 @@ from data_pipeline import micro
 CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
 TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
 HUNT = (("validity", "test_validity"), ("kill rate", "kill_rate"))
+HARD = ("hard mut@5", "hard_mut_at_5")
+EVERYTHING = (*CODE, *TESTS, *HUNT, HARD)
 COLUMNS = {
     "code": CODE,
     "tests": (*TESTS, *HUNT),
     "alpha": (*CODE, *TESTS),
-    "components": (*CODE, *TESTS, *HUNT),
+    "components": EVERYTHING,
     "static": CODE,
     "collaboration": (("one program", "avg_at_n"), ("the chosen one", "best_of_n")),
+    "rewards": EVERYTHING,
+    "objectives": EVERYTHING,
+    "mechanisms": (
+        CODE[0],
+        HARD,
+        ("trivial tests", "trivial_tests"),
+        ("distinct tests", "distinct_tests"),
+        ("relapse", "relapse"),
+        ("forgetting", "forgetting"),
+        ("reward above truth", "reward_above_truth"),
+    ),
+}
+FUNCTIONS_ONLY = "a1_coverage"  # branches of programs that read standard input are not counted
+RULES = {
+    "pass@5": "pass@5, mut@5 and Mul are by the protocol rounds, which is ours: not to be compared with the paper's.",
+    "relapse": "Relapse, forgetting and the reward above truth are of training: the programs that fail what the "
+    "mistake book remembers, in the last fifth of the steps; how much worse questions are solved than they once were; "
+    "and the reward of programs in the last fifth minus avg@8 on held-out questions.",
 }
 
 
@@ -47,12 +67,13 @@ class MicroLab:
     programs: int = 8
 
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
-        """Without figures of tests, and with only pairs of models in the collaboration: one program is a column."""
+        """Without figures of tests, with only pairs of models in the collaboration, where one program is a column, and
+        without methods that its questions rule out."""
         tables = {}
         for name, paper in papers.items():
             about = "held-out questions" if name in COLUMNS else "by training step"
             title = f"{paper.title.partition(',')[0]}, {about}"
-            rows = {row: methods for row, methods in paper.rows.items() if name != "collaboration" or len(methods) == 2}
+            rows = {row: methods for row, methods in paper.rows.items() if self._is_shown(name, methods)}
             tables[name] = replace(paper.without([column for column, _ in TESTS]), title=title, rows=rows)
         return tables
 
@@ -61,13 +82,8 @@ class MicroLab:
         return tuple(title for title, _ in COLUMNS.get(table, ()))
 
     def rules(self, columns: Collection[str]) -> str:
-        """Those of tests, which are not the paper's."""
-        tested = {title for title, _ in TESTS} & set(columns)
-        return (
-            "pass@5, mut@5 and Mul are by the protocol rounds, which is ours: not to be compared with the paper's."
-            if tested
-            else ""
-        )
+        """Those of tests, which are not the paper's, and what figures of training are."""
+        return " ".join(rule for column, rule in RULES.items() if column in columns)
 
     def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
         """A training run. Those of a seed wait for its base, which makes the warm start that they all begin with."""
@@ -108,6 +124,11 @@ class MicroLab:
     def heldout_file(self) -> Path:
         """Where the held-out questions are written, which are the same for every seed."""
         return self.folder / "heldout.jsonl"
+
+    def _is_shown(self, table: str, methods: tuple[str, ...]) -> bool:
+        if FUNCTIONS_ONLY in methods and self.form is micro.STREAM:
+            return False
+        return table != "collaboration" or len(methods) == 2
 
     def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: Words) -> Command:
         named = zip(("--model", "--test-model"), models, strict=False)

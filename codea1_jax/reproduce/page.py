@@ -10,9 +10,10 @@ import jinja2
 
 from codea1_jax.common.words import audit_line
 from codea1_jax.report.page import embed_json
+from codea1_jax.reproduce.hypotheses import Family
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Result
-from codea1_jax.reproduce.write import spelled
+from codea1_jax.reproduce.write import spelled, spelled_p, tested_how
 
 _STYLES = ("report/assets/base.css", "report/assets/charts.css", "reproduce/page.css")
 _SCRIPTS = (
@@ -26,10 +27,11 @@ def page(
     papers: Mapping[str, Published],
     command: str,
     charts: Mapping[str, Sequence[Mapping[str, Any]]],
+    families: Sequence[Family] = (),
 ) -> str:
     """The page as text; `command` is what makes it. `charts` are by table; a column that has one is drawn by it alone.
 
-    The same figures give the same text.
+    `families` are the hypotheses about these tables. The same figures give the same text.
     """
     folder = resources.files("codea1_jax")
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined).from_string(
@@ -46,7 +48,10 @@ def page(
         script="\n".join((folder / name).read_text("utf-8") for name in _SCRIPTS),
         data=embed_json(drawn),
         command=command,
+        families=families,
         spelled=spelled,
+        spelled_p=spelled_p,
+        tested_how=tested_how,
         audit_line=audit_line,
     )
 

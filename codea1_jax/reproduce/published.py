@@ -47,6 +47,11 @@ def published() -> dict[str, Published]:
     return {name: _table(tree) for name, tree in _read("published.yaml").items()}
 
 
+def extensions() -> dict[str, Published]:
+    """Tables that the paper does not have, which therefore have no figures of it, by name."""
+    return {name: _table(tree) for name, tree in _read("extensions.yaml").items()}
+
+
 def _table(tree: Mapping[str, Any]) -> Published:
     rows = {row: (methods,) if isinstance(methods, str) else tuple(methods) for row, methods in tree["rows"].items()}
     curves = {

@@ -11,11 +11,10 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published
-from codea1_jax.run.telemetry import METRICS_FILE
+from codea1_jax.reproduce.training import OF_TRAINING, last_evaluation
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,9 @@ def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str)
 
     Raises FileNotFoundError if a run is not finished.
     """
-    found = {row.name: [[_column(figures) for figures in row.figures(seed)] for seed in seeds] for row in table.rows}
+    found = {
+        row.name: [[read_column(figures) for figures in row.figures(seed)] for seed in seeds] for row in table.rows
+    }
     first = table.rows[0].name
 
     def cell(name: str, column: int) -> Cell | None:
@@ -124,7 +125,7 @@ def _audits(commands: Iterable[Command]) -> dict[str, Mapping[str, int]]:
     return found
 
 
-def _column(figures: Sequence[Figure]) -> Mean | None:
+def read_column(figures: Sequence[Figure]) -> Mean | None:
     """The mean of independent figures of one seed; None if there are none, or a run lacks one."""
     measured = [read_figure(figure) for figure in figures]
     known = [each for each in measured if each is not None]
@@ -136,11 +137,12 @@ def _column(figures: Sequence[Figure]) -> Mean | None:
 
 
 def read_figure(figure: Figure) -> Mean | None:
-    """A figure of a finished command, in percent: an evaluation's own, or of a run's last evaluation."""
-    summary: dict[str, Any] = json.loads((figure.command.directory / figure.command.done).read_text())
+    """A finished command's figure, in percent: an evaluation's, or a run's, of training or of its last evaluation."""
+    directory = figure.command.directory
+    summary: dict[str, Any] = json.loads((directory / figure.command.done).read_text())
     if "benchmarks" not in summary:
-        lines = read_lines(figure.command.directory / METRICS_FILE)
-        value = [line for line in lines if line["kind"] == "eval"][-1].get(f"eval/{figure.key}")
+        of_training = OF_TRAINING.get(figure.key)
+        value = of_training(directory) if of_training else last_evaluation(directory, figure.key)
         return None if value is None else Mean(value, None)
     measured = summary["benchmarks"]
     found = measured.get(figure.benchmark, {}) if figure.benchmark else next(iter(measured.values()))

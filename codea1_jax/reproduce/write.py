@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours."""
+"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours; and what became of hypotheses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from codea1_jax.common.words import audit_line
+from codea1_jax.reproduce.hypotheses import Family
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
 
@@ -66,6 +67,39 @@ def latex(result: Result) -> str:
     columns = " & ".join(["", *map(_escaped, result.columns)]) + r" \\"
     rules = [rf"\begin{{tabular}}{{l{'r' * len(result.columns)}}}", r"\toprule", columns, r"\midrule"]
     return "\n".join([*rules, *body, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
+    """A table of findings for every family."""
+    head = ["claim", "measured", "difference", "p", "adjusted p", "verdict"]
+    sections = []
+    for family in families:
+        rows = []
+        for finding in family.findings:
+            stated = finding.hypothesis
+            difference = "–" if finding.difference is None else spelled(finding.difference, sign=True)
+            verdict = f"**{finding.verdict}**" if finding.certain else finding.verdict
+            measured = f"{stated.measure}: {stated.row} − {stated.against} (`{stated.table}`)"
+            p, adjusted = spelled_p(finding.p), spelled_p(finding.adjusted)
+            rows.append([stated.claim, measured, difference, p, adjusted, verdict])
+        sections.append(f"### {family.title}\n\n{_pipes(head, rows)}\n{tested_how(family, seeds)}\n")
+    return "\n".join(sections)
+
+
+def tested_how(family: Family, seeds: int) -> str:
+    """By which tests, and for how many comparisons the p values are adjusted."""
+    return (
+        f"Two-sided paired t tests over {seeds} seeds; intervals are 95%, of each difference alone. p is adjusted by "
+        f"Holm's method for the {family.size} comparisons of this family, of which {family.size - family.measured} are "
+        "not measured here and count with p = 1."
+    )
+
+
+def spelled_p(p: float | None) -> str:
+    """A p value to three places; a dash for None."""
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

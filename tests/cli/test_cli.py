@@ -488,6 +488,44 @@ def test_a_table_in_the_micro_world_is_the_commands_that_are_missing(capsys):
     ]
     assert sum(words[1:] == ["eval", "suites"] for words in commands) == 3
     assert "no table" in refused(capsys, "reproduce", "tabel")
+    assert "no table 'rewards'; there are code" in refused(capsys, "reproduce", "rewards", "--model", "1.5b")
+
+
+def trained_presets(capsys, *arguments: str) -> list[tuple[str, str]]:
+    commands, _ = reproduced(capsys, *arguments)
+    return [(words[2], words[3]) for words in commands if words[1] == "train"]
+
+
+def test_tables_that_the_paper_does_not_have_are_asked_for_by_name(capsys):
+    alone = {preset for preset, _ in trained_presets(capsys, "all", "--seeds", "1")}
+    more = {preset for preset, _ in trained_presets(capsys, "all", "rewards", "objectives", "--seeds", "1")}
+    assert "micro/a1_refill" in more - alone and "micro/a1_reinforce++" in more - alone and alone < more
+    assert len(more - alone) == 7 + 7
+
+
+def test_a_seed_is_complete_in_all_tables_before_the_next_one_begins(capsys):
+    seeds = [seed for _, seed in trained_presets(capsys, "code", "rewards", "--seeds", "3")]
+    assert seeds == sorted(seeds) and set(seeds) == {"run.seed=0", "run.seed=1", "run.seed=2"}
+
+
+def test_finished_runs_decide_on_hypotheses_which_the_page_shows(capsys, tmp_path):
+    asked = ["code", "--seeds", "2", "--steps", "3", "--questions", "8"]
+    commands, _ = reproduced(capsys, *asked)
+    for _, _, preset, *overrides in commands:
+        config = load(Config, preset, overrides)
+        finished = tmp_path / config.run.directory
+        finished.mkdir(parents=True)
+        (finished / "config.yaml").write_text(dump(config))
+        (finished / "summary.json").write_text("{}")
+        figure = {"micro/a1": 60.0, "micro/golden": 40.0}.get(preset, 50.0) + config.run.seed / 100
+        line = {"kind": "eval", "step": 3, "eval/avg_at_n": figure, "eval/pass_at_8": 90.0}
+        (finished / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    assert cli.main(["reproduce", *asked]) == 0
+    text = (tmp_path / "runs/lab/hypotheses.md").read_text()
+    assert text in capsys.readouterr().out
+    assert text.count("**supported**") == 2 and "contradicted" not in text
+    page = (tmp_path / "runs/lab/tables.html").read_text()
+    assert page.count("<b>supported</b>") == 2 and "for the 10 comparisons of this family, of which 8 are" in page
 
 
 @pytest.mark.parametrize("changed", [("--steps", "2"), ("--questions", "12")])

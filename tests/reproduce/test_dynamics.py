@@ -10,9 +10,10 @@ from scipy import stats
 
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
-from codea1_jax.reproduce.experiments import Row, Table
+from codea1_jax.reproduce.experiments import Figure, Row, Table
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import Published
+from codea1_jax.reproduce.results import read_figure
 
 STEPS, SEEDS = 10, range(3)
 COLUMNS = (("reward", "code/reward"), ("validity", "test/validity"), ("length", "code/response_tokens"))
@@ -117,3 +118,21 @@ def test_charts_have_means_inside_their_bands_and_the_page_holds_them(table):
     html = page([ends(table, SEEDS)], {}, "codea1 reproduce dynamics", {"dynamics": drawn})
     [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
     assert json.loads(data) == {"dynamics": {"curves": drawn, "plots": []}}
+
+
+def test_figures_of_training_are_of_the_last_fifth_of_the_steps_that_have_them(tmp_path):
+    done = run(tmp_path, "a1", 0, 0.5)
+    (done.directory / "summary.json").write_text("{}")
+    metrics = done.directory / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    for line in lines[6:]:  # the book is met from step 6 on: 5 steps have the figure, of which the last counts
+        line["book/relapse"] = line["step"] / 40
+    lines.append({"kind": "eval", "step": STEPS, "eval/avg_at_n": 30.0})
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_figure(Figure(done, "relapse")).value == pytest.approx(100 * 10 / 40)
+    # Rewards of steps 9 and 10 are 9/20 and 10/20.
+    assert read_figure(Figure(done, "reward_above_truth")).value == pytest.approx(47.5 - 30)
+    without = run(tmp_path, "golden", 0, None)
+    (without.directory / "summary.json").write_text("{}")
+    assert read_figure(Figure(without, "relapse")) is None
+    assert read_figure(Figure(without, "reward_above_truth")) is None

@@ -19,8 +19,9 @@ from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.paper_lab import TESTS
-from codea1_jax.reproduce.published import Published, choices, published
+from codea1_jax.reproduce.published import Published, choices, extensions, published
 from codea1_jax.reproduce.results import Result, mean, read_table
+from codea1_jax.reproduce.training import OF_TRAINING
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.summary import FIGURES
 from configs import MICROS
@@ -157,7 +158,7 @@ def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():
 
 
 def micro_tables(lab: MicroLab) -> list[Table]:
-    return list(tables(lab, lab.shown(published())).values())
+    return list(tables(lab, lab.shown(published() | extensions())).values())
 
 
 @pytest.mark.parametrize("model", MICROS)
@@ -175,9 +176,19 @@ def test_every_command_of_every_table_is_one_that_can_be_given(model, tmp_path):
 
 
 def test_every_column_is_a_figure_that_an_evaluation_gives():
-    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_metrics(8)), "best_of_n"}
+    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_metrics(8)), "best_of_n", *OF_TRAINING}
+    known |= {"hard_mut_at_5", "trivial_tests", "distinct_tests", "forgetting"}
     for name, columns in COLUMNS.items():
         assert {key for _, key in columns} <= known, name
+
+
+def test_tables_of_their_own_do_not_touch_the_papers_and_streams_lack_the_coverage_of_branches(tmp_path):
+    assert not published().keys() & extensions().keys()
+    rows = {
+        model: {row.name for table in micro_tables(MicroLab(tmp_path, model=model)) for row in table.rows}
+        for model in MICROS
+    }
+    assert rows["micro"] - rows["micro-stream"] == {"coverage"}
 
 
 def test_every_run_of_a_seed_starts_from_the_same_weights(tmp_path):
