@@ -11,20 +11,25 @@ Tests, in two parts that do not depend on the Code LLM of the day:
   sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
   mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
 
+Three figures show what the tests are like. hard_mut@5 is mut@5 over *hard* mutants: those that at least one and at most
+a tenth of the calls expose by which programs are scored. trivial_tests is the share of correct tests of the five rounds
+that none of their question's mutants fails. distinct_tests is the share of different calls among all tests of a
+question's suites against the wrong program, averaged over questions.
+
 With several hosts, each judges its share of the questions, and all get all metrics.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from codea1_jax.evals.code import count_correct
-from codea1_jax.evals.metrics import bounded, estimate, mul, solved, solved_names
+from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved, solved_names
 from codea1_jax.evals.rounds import ROUNDS, choose
-from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.judging import PendingOutcomes, ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
 from codea1_jax.game.tasks import task_of
@@ -39,13 +44,15 @@ from sandbox.language import SuiteTest
 logger = logging.getLogger(__name__)
 
 KS = (1, 2, 4, 8, 16, 32)  # of pass@k, up to the number of samples
+HARD = 0.1  # of the scored calls expose a hard mutant, at most
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out problems, each with what its reference answers to the scored calls."""
+    """Held-out problems: what the reference of each answers to the scored calls, and which mutants are hard."""
 
     answers: Mapping[Problem, Mapping[str, str]]
+    hard: Mapping[Problem, tuple[int, ...]]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -54,16 +61,34 @@ class HeldOut:
 
 
 def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
-    """Runs every reference once. Calls that give no plain value under the reference do not count.
+    """Runs every reference and its mutants once. Calls that give no plain value under the reference do not count.
 
     A question without a call that counts cannot be scored: it is left out, with a warning.
     """
-    pending = [(p, submit_calls(judge, p, p.driven(p.solution), _scored_calls(p))) for p in problems]
-    answers = {problem: _values(reference.result().by_call) for problem, reference in pending}
-    for problem, values in answers.items():
+
+    def find() -> dict[int, tuple[dict[str, str], tuple[int, ...]]]:
+        pending = {}
+        for i in filter(is_mine, range(len(problems))):
+            problem, calls = problems[i], _scored_calls(problems[i])
+            programs = (problem.solution, *problem.mutants)
+            pending[i] = [submit_calls(judge, problem, problem.driven(program), calls) for program in programs]
+        return {i: _scored(judge, problems[i], *runs) for i, runs in pending.items()}
+
+    scored = {problems[i]: found for i, found in gathered(find).items()}
+    for problem, (values, _) in scored.items():
         if not values:
             logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
-    return HeldOut({problem: values for problem, values in answers.items() if values})
+    known = {problem: found for problem, found in scored.items() if found[0]}
+    return HeldOut({p: values for p, (values, _) in known.items()}, {p: hard for p, (_, hard) in known.items()})
+
+
+def _scored(
+    judge: Judge, problem: Problem, reference: PendingOutcomes, *mutants: PendingOutcomes
+) -> tuple[dict[str, str], tuple[int, ...]]:
+    """What the reference answers to the scored calls, and the mutants that few of these expose."""
+    answers = _values(reference.result().by_call)
+    exposing = [_wrong(judge, problem, mutant.result(), answers) for mutant in mutants]
+    return answers, tuple(i for i, count in enumerate(exposing) if 0 < count <= HARD * len(answers))
 
 
 def code_metrics(samples: int) -> tuple[str, ...]:
@@ -72,9 +97,13 @@ def code_metrics(samples: int) -> tuple[str, ...]:
 
 
 def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
-    """The names of what `evaluate_tests` gives, intervals left out."""
-    by_mutants = ("eval/kill_rate", "eval/mut_at_5", "eval/mul") if any(p.mutants for p in heldout.problems) else ()
-    return ("eval/test_validity", "eval/pass_at_5", *by_mutants)
+    """The names of what `evaluate_tests` gives, intervals left out; shares of tests are not given where none exist."""
+    names: tuple[str, ...] = ("test_validity", "distinct_tests", "pass_at_5")
+    if any(p.mutants for p in heldout.problems):
+        names += ("kill_rate", "mut_at_5", "mul", "trivial_tests")
+    if any(heldout.hard.values()):
+        names += ("hard_mut_at_5",)
+    return tuple(f"eval/{name}" for name in names)
 
 
 def evaluate_code(
@@ -87,16 +116,7 @@ def evaluate_code(
         problem = requests[i].problem
         answers = heldout.answers[problem]
         pending = submit_calls(judge, problem, task_of(problem).judged(program, problem), answers)
-        tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
-
-        def agrees() -> bool:
-            outcomes = settled(judge, problem, pending.result().by_call, answers)
-            return all(
-                _matches(tolerances.get(call, problem.tolerance), outcomes[call], value)
-                for call, value in answers.items()
-            )
-
-        return agrees
+        return lambda: not _wrong(judge, problem, pending.result(), answers)
 
     return bounded("eval", solved(count_correct(player, requests, submit), KS))
 
@@ -104,14 +124,14 @@ def evaluate_code(
 def evaluate_tests(
     player: Player, judge: Judge, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
-    """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
+    """The figures of tests, in percent; `suites` are sampled per question for those that the five rounds do not give.
 
-    Each but Mul has its interval over the questions. Questions without mutants are shown with their reference and count
-    for validity and pass@5 only.
+    Each but Mul and trivial_tests has its interval over the questions. Questions without mutants are shown with their
+    reference and count for validity, distinct_tests and pass@5 only.
     """
     return {
         **_hunt(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
-        **_five_rounds(player, judge, heldout.problems, (*stream, 2)),
+        **_five_rounds(player, judge, heldout, (*stream, 2)),
     }
 
 
@@ -123,34 +143,44 @@ def _hunt(
     shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
     written = _sample(player, problems, shown, suites, stream)
     truths = _truths(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
-    valid, kills = [], []
+    valid, kills, distinct = [], [], []
     for truth, hunt, target in zip(truths, written, targets, strict=True):
         valid.append(fmean(truth.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
+        calls = [t.call for suite in hunt for t in suite]
+        distinct.append(len(set(calls)) / len(calls) if calls else None)
         if target is not None:
-            kills.append(fmean(truth.kills(filter(truth.holds, suite), target) for suite in hunt))
-    kill_rate = {"kill_rate": estimate(kills)} if kills else {}
-    return bounded("eval", {"test_validity": estimate(valid)} | kill_rate)
+            kills.append(fmean(any(truth.kills(t, target) for t in suite if truth.holds(t)) for suite in hunt))
+    return bounded("eval", _estimates(test_validity=valid, kill_rate=kills, distinct_tests=distinct))
 
 
-def _five_rounds(
-    player: Player, judge: Judge, problems: Sequence[Problem], stream: tuple[int, ...]
-) -> dict[str, float]:
+def _five_rounds(player: Player, judge: Judge, heldout: HeldOut, stream: tuple[int, ...]) -> dict[str, float]:
     """pass@5 and mut@5: the reference is shown, and each of the rounds gives at most one new test."""
+    problems = heldout.problems
     written = _sample(player, problems, [p.solution for p in problems], ROUNDS, stream)
     fives = [_one_per_round(rounds) for rounds in written]
     truths = _truths(judge, problems, fives)
-    right, killed = [], []
+    right, killed, killed_hard, trivial = [], [], [], []
     for problem, truth, five in zip(problems, truths, fives, strict=True):
         good = [t for t in five if truth.holds(t)]
         right.append(len(good) / ROUNDS)
-        if problem.mutants:
-            killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
-    pass_at_5 = estimate(right)
-    if not killed:
-        return bounded("eval", {"pass_at_5": pass_at_5})
-    mut_at_5 = estimate(killed)
-    metrics = bounded("eval", {"pass_at_5": pass_at_5, "mut_at_5": mut_at_5})
-    return metrics | {"eval/mul": mul(pass_at_5.value, mut_at_5.value)}
+        kills = [[truth.kills(t, m) for t in good] for m in range(len(problem.mutants))]
+        if kills:
+            killed.append(fmean(map(any, kills)))
+            trivial += [not any(of_test) for of_test in zip(*kills, strict=True)]
+        if hard := heldout.hard[problem]:
+            killed_hard.append(fmean(any(kills[m]) for m in hard))
+    estimates = _estimates(pass_at_5=right, mut_at_5=killed, hard_mut_at_5=killed_hard)
+    metrics = bounded("eval", estimates)
+    if killed:
+        metrics["eval/mul"] = mul(estimates["pass_at_5"].value, estimates["mut_at_5"].value)
+    if trivial:
+        metrics["eval/trivial_tests"] = 100 * fmean(trivial)
+    return metrics
+
+
+def _estimates(**shares: Sequence[float | None]) -> dict[str, Estimate]:
+    """The means over questions of the shares that any question has, by name."""
+    return {name: estimate(of) for name, of in shares.items() if any(share is not None for share in of)}
 
 
 def _sample(
@@ -189,10 +219,9 @@ class _Truth:
         stated, outcome = self.stated[test], self.reference[test.call]
         return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
 
-    def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
-        """Whether one of these tests, which hold, fails a mutant."""
-        tolerance, answers = self.problem.tolerance, self.mutants[mutant]
-        return any(not _matches(tolerance, answers[t.call], self.reference[t.call].value) for t in tests)
+    def kills(self, test: SuiteTest, mutant: int) -> bool:
+        """Whether a test, which holds, fails a mutant."""
+        return not _matches(self.problem.tolerance, self.mutants[mutant][test.call], self.reference[test.call].value)
 
 
 def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
@@ -247,6 +276,15 @@ def _scored_calls(problem: Problem) -> tuple[str, ...]:
 def _values(reference: Mapping[str, Outcome]) -> dict[str, str]:
     values = {call: o.value for call, o in reference.items() if o.value is not None}
     return {call: value for call, value in values.items() if same(value, value)}
+
+
+def _wrong(judge: Judge, problem: Problem, found: ProgramOutcomes, answers: Mapping[str, str]) -> int:
+    """How many of the scored calls a program answers otherwise than the reference."""
+    tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
+    outcomes = settled(judge, problem, found.by_call, answers)
+    return sum(
+        not _matches(tolerances.get(call, problem.tolerance), outcomes[call], value) for call, value in answers.items()
+    )
 
 
 def _matches(tolerance: Tolerance, outcome: Outcome, value: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -59,14 +60,16 @@ def round_metrics(questions: Sequence[QuestionRollout], *, with_tests: bool) -> 
 
 
 def book_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
-    """What a round did with the mistake book: the share of its tests that programs passed, and how many came and went.
+    """What a round did with the mistake book: the share of its tests that programs passed, the share of programs that
+    failed one, and how many tests came and went.
 
-    The share is of programs that execute, and left out where none of them met a page with a test. A test that goes and
-    comes back in one step does neither.
+    The shares are of programs that execute and met a page with a test, and left out where none did. A test that goes
+    and comes back in one step does neither.
     """
-    on_valid = [verdict.passed for q in questions for p in q.programs if p.valid for verdict in p.book]
+    passed = [[verdict.passed for verdict in p.book] for q in questions for p in q.programs if p.valid and p.book]
+    shares = {"pass_rate": fmean(chain(*passed)), "relapse": fmean(not all(of) for of in passed)} if passed else {}
     return {
-        **({"book/pass_rate": fmean(on_valid)} if on_valid else {}),
+        **{f"book/{name}": share for name, share in shares.items()},
         "book/added": float(sum(len(q.page_after.keys() - q.page_before.keys()) for q in questions)),
         "book/removed": float(sum(len(q.page_before.keys() - q.page_after.keys()) for q in questions)),
     }

@@ -4,6 +4,7 @@ __all__ = [
     "commands",
     "dynamics",
     "experiments",
+    "forgetting",
     "hypotheses",
     "micro_lab",
     "page",

@@ -132,7 +132,7 @@ def make_training(
     learners = learning.learners({name: policy.model for name, policy in named.items()}, total_steps, mesh)
     evaluation = Evaluation(
         config.eval,
-        from_first(lambda: prepare(questions.heldout if config.eval.every else (), judge)),
+        prepare(questions.heldout if config.eval.every else (), judge),
         from_first(lambda: make_benchmark(questions.benchmark, judge)),
         tuple(method.roles),
         config.rewards.suite_size,

@@ -125,6 +125,8 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
             "eval/pass_at_5": 100 * (2 + 2 + 1) / 15,
             "eval/mut_at_5": 100 * (2 / 2 + 1 / 2) / 2,
             "eval/mul": 25,  # 33.3 · 75 / 100
+            "eval/distinct_tests": 100 * (2 / 5 + 3 / 3 + 1 / 2) / 3,
+            "eval/trivial_tests": 100 * 2 / 4,  # f(5) of the one, f(0) of the other
         }
     )
 
@@ -134,9 +136,45 @@ def test_without_any_mutant_there_is_no_kill_rate(pool):
     heldout = prepare([NO_MUTANTS], pool)
     figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
     assert set(without_bounds(figures)) == set(suite_metrics(heldout))
-    expected = {"eval/test_validity": 100 / 3, "eval/pass_at_5": 20}
+    expected = {"eval/test_validity": 100 / 3, "eval/distinct_tests": 50, "eval/pass_at_5": 20}
     bounds = {f"{name}_{end}": value for name, value in expected.items() for end in ("low", "high")}
     assert figures == pytest.approx(expected | bounds)  # of one question, every resample is the same
+
+
+def test_without_a_test_there_are_no_shares_of_tests(pool):
+    game = scripted_game(pool, {}, {(STEP.question, p): [""] * 5 for p in (STEP.solution, STEP.mutants[0])})
+    figures = evaluate_tests(game.test, pool, prepare([STEP], pool), suites=2, suite_size=3, stream=(0,))
+    names = ("test_validity", "kill_rate", "pass_at_5", "mut_at_5", "mul")
+    assert without_bounds(figures) == {f"eval/{name}": 0 for name in names}
+
+
+WRONG_AT = ("(3, 4)", "(3, 4, 5)", "(50,)", "(7,)", "(-1,)")  # 2, 3, 0, 1 and 0 of the 20 calls that count
+ITSELF = Problem(
+    id="itself",
+    question="Write f(x): return x, which is not negative.",
+    solution="def f(x): return x if x >= 0 else [][x]",
+    entry_point="f",
+    golden_tests=(),
+    probe_calls=tuple(f"f({x})" for x in range(-1, 20)),
+    mutants=tuple(f"def f(x): return x if x >= 0 and x not in {places} else [][x + 1:]" for places in WRONG_AT),
+)
+ITSELF_ROUNDS = ("assert f(3) == 3", "assert f(50) == 50", "assert f(7) == 8", "", "")
+
+
+def test_hard_mutants_are_those_that_few_scored_calls_expose(pool):
+    heldout = prepare((STEP, ITSELF), pool)
+    assert heldout.hard == {STEP: (), ITSELF: (0, 3)}  # the mutant of STEP that is wrong at 0 is so at 1 of 7 calls
+    suites = {
+        (STEP.question, STEP.mutants[0]): STEP_HUNT,
+        (STEP.question, STEP.solution): STEP_ROUNDS,
+        (ITSELF.question, ITSELF.mutants[1]): ITSELF_ROUNDS,
+        (ITSELF.question, ITSELF.solution): ITSELF_ROUNDS,
+    }
+    figures = evaluate_tests(scripted_game(pool, {}, suites).test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    assert set(without_bounds(figures)) == set(suite_metrics(heldout))
+    assert figures["eval/mut_at_5"] == pytest.approx(100 * (2 / 2 + 3 / 5) / 2)
+    hard = [figures[f"eval/hard_mut_at_5{end}"] for end in ("", "_low", "_high")]
+    assert hard == [50, 50, 50]  # f(3) kills one of the two, and the other question has none
 
 
 def test_the_samples_of_an_evaluation_are_streams_of_their_own(pool):
