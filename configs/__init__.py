@@ -6,7 +6,7 @@ from pathlib import Path
 PRESETS = Path(__file__).parent
 PARTS = PRESETS / "parts"
 PAPERS = "1.5b", "3b", "7b"  # the models that the paper trains: Qwen2.5-Coder
-MICROS = "micro", "micro-stream"  # those of the micro world
+MICROS = "micro", "micro-stream", "micro-hard"  # those of the micro world
 
 
 def model_names() -> tuple[str, ...]:

@@ -43,6 +43,7 @@ def add(commands: Commands) -> None:
         choices=(*MICROS, *PAPERS),
         default=MICROS[0],
         help="micro: the laboratory, for two CPU cores; micro-stream: the same on programs that read standard input; "
+        "micro-hard: on nested conditions, loops and strings; "
         "default: %(default)s",
     )
     parser.add_argument("--seeds", type=positive, help="default: 5 for micro, else 1")

@@ -47,7 +47,8 @@ class DataConfig(Section):
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
     task: MicroTask = Field(
         default="function",
-        description="micro: whether its questions ask for functions, or for programs that read standard input (stream)",
+        description="micro: whether its questions ask for functions, for programs that read standard input (stream), "
+        "or for functions of nested conditions, loops and strings (hard)",
     )
     heldout: str | None = Field(
         default=None,

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from codea1_jax.config.section import Section
 
-MicroTask = Literal["function", "stream"]
+MicroTask = Literal["function", "stream", "hard"]
 Target = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
@@ -24,8 +24,8 @@ class ArchitectureConfig(Section):
     head_dim: int = Field(default=24, ge=2, description="width of one head")
     words: MicroTask = Field(
         default="function",
-        description="the micro world's words that its tokenizer has, and what its warm start teaches: functions, or "
-        "programs that read standard input (stream)",
+        description="the micro world's words that its tokenizer has, and what its warm start teaches: functions, "
+        "programs that read standard input (stream), or functions of nested conditions, loops and strings (hard)",
     )
     rope_theta: float = Field(default=10_000.0, gt=0, description="base of the rotary embedding")
 

@@ -117,8 +117,9 @@ class MicroLab:
 
     @property
     def form(self) -> micro.Form:
-        """Whether its questions ask for functions or for programs that read standard input."""
-        return micro.FUNCTION if self.model == MICROS[0] else micro.STREAM
+        """How its questions ask for programs."""
+        forms: dict[str, micro.Form] = dict(zip(MICROS, micro.FORMS.values(), strict=True))
+        return forms[self.model]
 
     @property
     def heldout_file(self) -> Path:

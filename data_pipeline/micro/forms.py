@@ -1,13 +1,14 @@
-"""The two forms of the micro world: a function that is called, and a program that reads standard input."""
+"""The forms of the micro world: functions that are called, programs that read standard input, and harder functions."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from data_pipeline.golden import stream_line
 from sandbox import Task, streams
 
-Arguments = tuple[int, ...] | tuple[tuple[int, ...]]
-"""Numbers, or one list of numbers (as a tuple)."""
+Arguments = tuple[int, ...] | tuple[tuple[int, ...]] | tuple[str]
+"""Numbers, one list of numbers (as a tuple), or one string."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,8 @@ class Form:
 
 
 def _call(arguments: Arguments) -> str:
-    """The call expression: `f(3)`, `f(3, -1)` or `f([3, 4])`."""
-    rendered = (str(list(value)) if isinstance(value, tuple) else str(value) for value in arguments)
-    return f"f({', '.join(rendered)})"
+    """The call expression: `f(3)`, `f(3, -1)`, `f([3, 4])` or `f("ab")`."""
+    return f"f({', '.join(map(json.dumps, arguments))})"
 
 
 def _line_of_input(arguments: Arguments) -> str:
@@ -89,4 +89,24 @@ STREAM = Form(
     states="```output\n",
     test_words=("```input\n", "\n```\n```output\n", "\n```\n", "\n```"),
 )
-FORMS: Mapping[str, Form] = {form.task: form for form in (FUNCTION, STREAM)}
+HARD = Form(
+    task=Task.FUNCTION,
+    requests={
+        "x, y": "Write f(x, y): return ",
+        "xs": "Write f(xs): start with ",
+        "s": "Write f(s), where n is the number of ",
+    },
+    openings={
+        "x, y": "def f(x, y):\n    if ",
+        "xs": "def f(xs):\n    t = ",
+        "s": 'def f(s):\n    n = s.count("',
+    },
+    kept="",
+    end="",
+    given=_call,
+    golden_line=_assertion,
+    spelled=_assertion,
+    states=" == ",
+    test_words=("assert f(", "assert f([", 'assert f("', ", ", ") == ", "]) == ", '") == '),
+)
+FORMS: Mapping[str, Form] = {"function": FUNCTION, "stream": STREAM, "hard": HARD}

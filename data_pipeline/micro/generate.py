@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from data_pipeline.micro import inputs
-from data_pipeline.micro.forms import FUNCTION, Arguments, Form
+from data_pipeline.micro.forms import FUNCTION, HARD, Arguments, Form
+from data_pipeline.micro.hard import Loop, Nested, Text
 from data_pipeline.micro.programs import (
     Aggregate,
     Between,
@@ -16,7 +17,6 @@ from data_pipeline.micro.programs import (
     Parity,
     Program,
     Term,
-    boundary_bugs,
     outcome,
     without_empty_case,
 )
@@ -41,7 +41,7 @@ def problems(split: Split, count: int, seed: int, form: Form = FUNCTION) -> tupl
     if not 0 <= count <= MAX_COUNT:
         raise ValueError(f"the micro world gives 0 to {MAX_COUNT} problems, not {count}")
     rng = random.Random(f"micro {split} {seed}")
-    source = programs(split, rng)
+    source = programs(split, rng, form)
     found: dict[Program, Problem] = {}
     while len(found) < count:
         program = next(source)
@@ -50,20 +50,20 @@ def problems(split: Split, count: int, seed: int, form: Form = FUNCTION) -> tupl
     return tuple(found.values())
 
 
-def programs(split: Split, rng: random.Random) -> Iterator[Program]:
+def programs(split: Split, rng: random.Random, form: Form = FUNCTION) -> Iterator[Program]:
     """Endless random programs of one split, with repeats."""
     while True:
-        program = _draw_program(rng)
+        program = _draw_program(form, rng)
         if split_of(program) == split:
             yield program
 
 
 def split_of(program: Program) -> Split:
-    """The split, by a hash of the program's values on the probes.
+    """The split, by a hash of the program's values on the grid of its kind.
 
     Equivalent programs that are written differently, such as `x > 2` and `x >= 3`, are always in the same split.
     """
-    digest = hashlib.sha256(repr(_behaviour(program, inputs.probes(program))).encode()).digest()
+    digest = hashlib.sha256(repr(_behaviour(program, inputs.grid(program))).encode()).digest()
     return "heldout" if int.from_bytes(digest[:8]) % 1000 < _HELD_OUT_IN_1000 else "train"
 
 
@@ -80,7 +80,7 @@ def mutants(program: Program) -> tuple[Program, ...]:
     probes = inputs.probes(program)
     seen = {_behaviour(program, probes)}
     distinct = []
-    for mutant in (*boundary_bugs(program), without_empty_case(program), *program.other_bugs()):
+    for mutant in (*program.boundary_bugs(), without_empty_case(program), *program.other_bugs()):
         behaviour = _behaviour(mutant, probes)
         if behaviour not in seen:
             seen.add(behaviour)
@@ -109,11 +109,34 @@ def _behaviour(program: Program, probes: Sequence[Arguments]) -> tuple[int | str
     return tuple(outcome(program, arguments) for arguments in probes)
 
 
-def _draw_program(rng: random.Random) -> Program:
+def _draw_program(form: Form, rng: random.Random) -> Program:
+    if form is HARD:
+        return rng.choice((_draw_nested, _draw_loop, _draw_text))(rng)
     family = rng.choice(("x", "x, y", "xs"))
-    if family == "xs":
-        return _draw_aggregate(rng)
-    return _draw_branch(family, rng)
+    return _draw_aggregate(rng) if family == "xs" else _draw_branch(family, rng)
+
+
+def _draw_nested(rng: random.Random) -> Nested:
+    """Both conditions are met by some and missed by some, and three terms differ."""
+    first, second, third = (_draw_term("x, y", rng) for _ in range(3))
+    if len({first, second, third}) < 3:
+        return _draw_nested(rng)
+    of_x, of_y = (_draw_condition(_CONSTANTS, False, rng) for _ in range(2))
+    return Nested(of_x, of_y, first, second, third)
+
+
+def _draw_loop(rng: random.Random) -> Loop:
+    adds = rng.choice(("x", "1"))
+    stop = Comparison(rng.choice((">", ">=")), rng.randint(5, 12) if adds == "x" else rng.randint(1, 3))
+    start = rng.choice((0, 1, 2)) if adds == "x" else 0
+    return Loop(start, adds, _draw_condition(_ITEM_THRESHOLDS, False, rng), stop)
+
+
+def _draw_text(rng: random.Random) -> Text:
+    subject, letter = rng.choice(("n", "len(s)")), rng.choice(("a", "b"))
+    condition = Comparison(rng.choice((">", ">=", "<", "<=")), rng.randint(1, 3))
+    then, otherwise = (_draw_term("x, y", rng) for _ in range(2))
+    return _draw_text(rng) if then == otherwise else Text(letter, subject, condition, then, otherwise)
 
 
 def _draw_aggregate(rng: random.Random) -> Aggregate:

@@ -5,9 +5,9 @@ A `Branch` is `f(x)` or `f(x, y)`: one term if x meets a condition, otherwise an
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from data_pipeline.micro.forms import Arguments, Form
 
@@ -25,8 +25,8 @@ class Comparison:
     operator: str
     operand: int | Literal["y"]
 
-    def code(self) -> str:
-        return f"x {self.operator} {self.operand}"
+    def code(self, subject: str = "x") -> str:
+        return f"{subject} {self.operator} {self.operand}"
 
     def holds(self, x: int, y: int = 0) -> bool:
         return _COMPARE[self.operator](x, y if self.operand == "y" else self.operand)
@@ -49,8 +49,8 @@ class Between:
     high_side: Inclusion
     high: int
 
-    def code(self) -> str:
-        return f"{self.low} {self.low_side} x {self.high_side} {self.high}"
+    def code(self, subject: str = "x") -> str:
+        return f"{self.low} {self.low_side} {subject} {self.high_side} {self.high}"
 
     def holds(self, x: int, y: int = 0) -> bool:
         return _COMPARE[self.low_side](self.low, x) and _COMPARE[self.high_side](x, self.high)
@@ -70,8 +70,8 @@ class Parity:
 
     remainder: int
 
-    def code(self) -> str:
-        return f"x % 2 == {self.remainder}"
+    def code(self, subject: str = "x") -> str:
+        return f"{subject} % 2 == {self.remainder}"
 
     def holds(self, x: int, y: int = 0) -> bool:
         return x % 2 == self.remainder
@@ -123,6 +123,9 @@ class Branch:
     def value(self, *arguments: int) -> int:
         return (self.then if self.condition.holds(*arguments) else self.otherwise).value(*arguments)
 
+    def boundary_bugs(self) -> "Iterator[Branch]":
+        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
+
     def other_bugs(self) -> "Iterator[Branch]":
         yield replace(self, then=self.otherwise, otherwise=self.then)
         for condition in self.condition.other_bugs():
@@ -153,6 +156,9 @@ class Aggregate:
             return self.default
         return _REDUCE[self.reduction](kept)
 
+    def boundary_bugs(self) -> "Iterator[Aggregate]":
+        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
+
     def other_bugs(self) -> "Iterator[Aggregate]":
         for reduction in ("sum", "len", "max", "min"):
             if reduction != self.reduction:
@@ -163,22 +169,37 @@ class Aggregate:
             yield replace(self, default=self.default + 1)
 
 
-Program = Branch | Aggregate
+class Program(Protocol):
+    """A micro program of any kind, a frozen dataclass."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
-def boundary_bugs(program: Program) -> tuple[Program, ...]:
-    """The program with its condition strict where it should be inclusive, or the reverse."""
-    return tuple(replace(program, condition=condition) for condition in program.condition.boundary_bugs())
+    @property
+    def value(self) -> Callable[..., int]:
+        """What it returns for arguments. Raises ValueError for the largest or smallest of nothing."""
+        ...
+
+    def code(self, form: Form) -> str:
+        """Its text in Python."""
+        ...
+
+    def boundary_bugs(self) -> "Iterable[Program]":
+        """The program with a condition strict where it should be inclusive, or the reverse."""
+        ...
+
+    def other_bugs(self) -> "Iterable[Program]":
+        """The program with another small mistake."""
+        ...
 
 
 def without_empty_case(program: Program) -> Program:
-    """An aggregate without its default; a branch unchanged."""
+    """An aggregate without its default; another program unchanged."""
     return replace(program, default=None) if isinstance(program, Aggregate) else program
 
 
 def outcome(program: Program, arguments: Arguments) -> int | str:
     """The program's value on these arguments, or "ValueError"."""
     try:
-        return program.value(*arguments)  # pyright: ignore[reportArgumentType]
+        return program.value(*arguments)
     except ValueError:
         return "ValueError"

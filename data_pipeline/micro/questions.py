@@ -3,7 +3,8 @@
 import random
 
 from data_pipeline.micro.forms import Form
-from data_pipeline.micro.programs import Between, Branch, Comparison, Condition, Program
+from data_pipeline.micro.hard import Loop, Nested, Text, in_text
+from data_pipeline.micro.programs import Aggregate, Between, Branch, Comparison, Condition, Program
 
 COMPARISONS = {
     ">": ("greater than {}", "more than {}", "above {}"),
@@ -17,16 +18,35 @@ BETWEEN = {
 }
 PARITIES = ("even", "odd")
 REDUCTIONS = {"sum": "sum", "len": "number", "max": "largest", "min": "smallest"}
+ADDED = {"x": "each item", "1": "1 for each item"}
+SUBJECTS = {"n": "n", "len(s)": "the length"}
 
 
 def ask(program: Program, form: Form, rng: random.Random) -> str:
     """A question whose answer is the program, in one of its phrasings."""
-    condition = _phrase(program.condition, rng)
-    if isinstance(program, Branch):
-        then, otherwise = program.then.code(), program.otherwise.code()
-        return f"{form.requests[program.parameters]}{then} if x is {condition}, otherwise {otherwise}."
-    reduction = REDUCTIONS[program.reduction]
-    return f"{form.requests['xs']}{reduction} of the items that are {condition}, or {program.default} if none."
+    match program:
+        case Branch():
+            then, otherwise = program.then.code(), program.otherwise.code()
+            condition = _phrase(program.condition, rng)
+            return f"{form.requests[program.parameters]}{then} if x is {condition}, otherwise {otherwise}."
+        case Aggregate():
+            reduction, condition = REDUCTIONS[program.reduction], _phrase(program.condition, rng)
+            return f"{form.requests['xs']}{reduction} of the items that are {condition}, or {program.default} if none."
+        case Nested():
+            first, second, third = (term.code() for term in (program.first, program.second, program.third))
+            of_x, of_y = _phrase(program.of_x, rng), _phrase(program.of_y, rng)
+            return f"{form.requests['x, y']}{first} if x is {of_x}, {second} if y is {of_y}, otherwise {third}."
+        case Loop(stop=Comparison() as stop):
+            added, condition = ADDED[program.adds], _phrase(program.condition, rng)
+            start = f"{form.requests['xs']}{program.start}"
+            return f"{start}, add {added} that is {condition}, stop if the total is {_phrase(stop, rng)}."
+        case Text():
+            then, otherwise = in_text(program.then), in_text(program.otherwise)
+            subject, condition = SUBJECTS[program.subject], _phrase(program.condition, rng)
+            counted = f"{form.requests['s']}{program.letter}"
+            return f"{counted}: return {then} if {subject} is {condition}, otherwise {otherwise}."
+        case _:
+            raise TypeError(f"no question asks for {program}")
 
 
 def _phrase(condition: Condition, rng: random.Random) -> str:

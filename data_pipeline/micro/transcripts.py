@@ -1,11 +1,11 @@
 """The warm-start corpus: questions, often buggy programs and correct tests, which teach both roles."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from data_pipeline.micro.forms import FUNCTION, Form
+from data_pipeline.micro.forms import FUNCTION, HARD, Form
 from data_pipeline.micro.generate import distinct_inputs, programs
-from data_pipeline.micro.programs import Between, Comparison, Program, boundary_bugs, outcome, without_empty_case
+from data_pipeline.micro.programs import Between, Comparison, Condition, Program, outcome, without_empty_case
 from data_pipeline.micro.questions import ask
 
 TESTS = 3
@@ -43,11 +43,15 @@ class WarmStart:
     """a test input at most 1 away from where the condition changes."""
 
 
+HARD_RATES = WarmStart(inclusive_bug=0.60, strict_bug=0.20, between_bug=0.60, other_bug=0.35)
+"""More bugs, which leave about 3 of 10 programs right, so that there is much to learn and much to find."""
+
+
 def warm_start(count: int, seed: int, rates: WarmStart | None = None, form: Form = FUNCTION) -> tuple[Transcript, ...]:
-    """`count` transcripts over train-split programs, the same for the same seed and rates."""
-    rates = rates or WarmStart()
+    """`count` transcripts over train-split programs, the same for the same seed and rates; none: those of the form."""
+    rates = rates or (HARD_RATES if form is HARD else WarmStart())
     rng = random.Random(f"micro warm start {seed}")
-    source = programs("train", rng)
+    source = programs("train", rng, form)
     return tuple(_transcript(next(source), rates, form, rng) for _ in range(count))
 
 
@@ -62,8 +66,9 @@ def _transcript(program: Program, rates: WarmStart, form: Form, rng: random.Rand
 
 def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Program:
     """The program with each kind of bug inserted, independently, at its rate."""
-    if rng.random() < _boundary_rate(program, rates):
-        program = rng.choice(boundary_bugs(program))
+    for name, condition in _conditions(program).items():
+        if rng.random() < _boundary_rate(condition, rates):
+            program = replace(program, **{name: rng.choice(condition.boundary_bugs())})
     if rng.random() < rates.empty_case_bug:
         program = without_empty_case(program)
     if rng.random() < rates.other_bug:
@@ -71,8 +76,13 @@ def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Progra
     return program
 
 
-def _boundary_rate(program: Program, rates: WarmStart) -> float:
-    match program.condition:
+def _conditions(program: Program) -> dict[str, Condition]:
+    """The program's conditions, by the names of their fields."""
+    return {name: value for name, value in vars(program).items() if isinstance(value, Condition)}
+
+
+def _boundary_rate(condition: Condition, rates: WarmStart) -> float:
+    match condition:
         case Comparison(operator=(">=" | "<=")):
             return rates.inclusive_bug
         case Comparison():

@@ -6,8 +6,8 @@ They are tokens added to the 256 single bytes; the leftmost, longest match wins.
 
 from itertools import chain
 
-from data_pipeline.micro.forms import FUNCTION, Form
-from data_pipeline.micro.questions import BETWEEN, COMPARISONS, PARITIES, REDUCTIONS
+from data_pipeline.micro.forms import FUNCTION, HARD, Form
+from data_pipeline.micro.questions import ADDED, BETWEEN, COMPARISONS, PARITIES, REDUCTIONS
 
 _NUMBERS = tuple(str(number) for number in (*range(-12, 0), *range(10, 37)))
 _CODE = (
@@ -19,12 +19,35 @@ _CODE = (
     " else ",
     " if s else ",
 )
+_HARD_CODE = (
+    *(f" {sign} " for sign in ("+", "-", ">", ">=", "<", "<=")),
+    *(f" {low} {name} {high} " for name in "xy" for low in ("<", "<=") for high in ("<", "<=")),
+    *(f" % 2 == {remainder}" for remainder in (0, 1)),
+    ":\n        return ",
+    "\n    if ",
+    "\n    return ",
+    "\n    for x in xs:\n        if ",
+    ":\n            t += ",
+    "\n        if t",
+    ":\n            break\n    return t",
+    '")\n    if ',
+    "len(s)",
+)
 _FRAME = (
     " if x is ",
     ", otherwise ",
     " of the items that are ",
     ", or ",
     " if none.",
+)
+_HARD_FRAME = (
+    *(f" if {name} is " for name in ("x", "y", "n", "the length")),
+    ", otherwise ",
+    ": return ",
+    ", add ",
+    *ADDED.values(),
+    " that is ",
+    ", stop if the total is ",
 )
 
 
@@ -37,5 +60,7 @@ def _phrase_words() -> tuple[str, ...]:
 
 def words(form: Form = FUNCTION) -> tuple[str, ...]:
     """The words of programs, questions and tests of a form, each once."""
-    own = *form.openings.values(), form.kept, *_CODE, *form.test_words, *form.requests.values()
-    return tuple(dict.fromkeys((*_NUMBERS, *own, *_FRAME, *_phrase_words(), *PARITIES, *REDUCTIONS.values())))
+    code, frame = (_HARD_CODE, _HARD_FRAME) if form is HARD else ((form.kept, *_CODE), _FRAME)
+    own = *form.openings.values(), *code, *form.test_words, *form.requests.values(), *frame
+    reductions = () if form is HARD else REDUCTIONS.values()
+    return tuple(dict.fromkeys((*_NUMBERS, *own, *_phrase_words(), *PARITIES, *reductions)))

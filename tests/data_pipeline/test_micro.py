@@ -275,6 +275,22 @@ def as_call(given: str, function: str) -> str:
 def test_words_make_short_texts_without_loss(form, bytes_needed):
     train, heldout = (micro.problems(split, 250, 0, form) for split in ("train", "heldout"))
     transcripts, words = micro.warm_start(2500, 0, form=form), micro.words(form)
+    solutions = {each.solution for each in train + heldout} | {each.program for each in transcripts}
+    lengths, used = encoded_lengths(
+        words,
+        questions={each.question for each in (*train, *heldout, *transcripts)},
+        codes=solutions | {m for p in train for m in p.mutants},
+        tests={"\n".join(each.tests) for each in transcripts},
+    )
+    assert lengths["questions"] <= 28
+    assert lengths["codes"] <= 34
+    assert lengths["tests"] <= 36
+    assert used - set(words) <= set("0123456789xy.Ċ" + bytes_needed)
+    assert set(words) - used <= set(map(str, range(20, 37))), "words that no text needs"
+
+
+def encoded_lengths(words: tuple[str, ...], **texts: set[str]) -> tuple[dict[str, int], set[str]]:
+    """The longest text of each kind in tokens, by a tokenizer of bytes and these words; and the tokens used."""
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer = Tokenizer(models.BPE({byte: index for index, byte in enumerate(sorted(alphabet))}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -289,10 +305,4 @@ def test_words_make_short_texts_without_loss(form, bytes_needed):
         used.update(encoding.tokens)
         return len(encoding)
 
-    questions = {each.question for each in (*train, *heldout, *transcripts)}
-    codes = {each.solution for each in train + heldout} | {each.program for each in transcripts}
-    assert max(map(length, questions)) <= 28
-    assert max(map(length, codes | {m for p in train for m in p.mutants})) <= 34
-    assert max(length("\n".join(each.tests)) for each in transcripts) <= 36
-    assert used - set(words) <= set("0123456789xy.Ċ" + bytes_needed)
-    assert set(words) - used <= set(map(str, range(20, 37))), "words that no text needs"
+    return {kind: max(map(length, each)) for kind, each in texts.items()}, used

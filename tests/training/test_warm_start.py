@@ -16,7 +16,7 @@ from codea1_jax.training.policies import make_policy
 from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 from data_pipeline.micro.generate import programs
-from data_pipeline.micro.programs import Comparison, boundary_bugs
+from data_pipeline.micro.programs import Comparison
 from data_pipeline.micro.questions import ask
 
 ASKED = 400
@@ -80,7 +80,7 @@ def test_the_warm_start_tells_inclusive_from_strict(seed, tmp_path):
         program = next(source)
         if isinstance(program.condition, Comparison):
             question = ask(program, micro.FUNCTION, rng)
-            (bug,) = boundary_bugs(program)
+            (bug,) = program.boundary_bugs()
             right, wrong = (each.code(micro.FUNCTION) for each in (program, bug))
             odds[program.condition.operator].append(logprob(question, right) - logprob(question, wrong))
     rates = micro.WarmStart()
