@@ -51,9 +51,9 @@ class MicroLab:
     """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
 
     black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
-    knows how it is asked. warm_start_steps, code_weight: more than the presets', since that leaves fewer programs to
-    learn from and every method can only sharpen what the warm start has begun to learn. programs: N of test-time
-    collaboration.
+    knows how it is asked. warm_start_steps, code_weight: more than the presets' (micro-hard's are as they are), since
+    that leaves fewer programs to learn from and every method can only sharpen what the warm start has begun to learn.
+    programs: N of test-time collaboration.
     """
 
     folder: Path
@@ -139,6 +139,7 @@ class MicroLab:
 
     def _overrides(self, seed: int) -> tuple[str, ...]:
         """What every run of the laboratory changes in its preset."""
+        start = f"warm_start.steps={self.warm_start_steps}", f"warm_start.code_weight={self.code_weight}"
         return (
             f"run.seed={seed}",
             f"train.steps={self.steps}",
@@ -147,8 +148,7 @@ class MicroLab:
             f"data.problems={self.problems}",
             f"data.heldout_problems={self.heldout}",
             f"warm_start.black_box={self.black_box}",
-            f"warm_start.steps={self.warm_start_steps}",
-            f"warm_start.code_weight={self.code_weight}",
+            *(() if self.form is micro.HARD else start),
             f"eval.every={self.steps}",
             f"checkpoint.every={self.steps}",
             "checkpoint.keep_last=1",
