@@ -40,15 +40,15 @@ def micro_lab(options: argparse.Namespace) -> MicroLab:
             "--templates; choose another model"
         )
     questions = options.questions or 256
-    return MicroLab(options.out, options.steps or 40, questions, questions, options.model)
+    return MicroLab(options.out, options.steps or 40, questions, options.heldout or questions, options.model)
 
 
 def paper_lab(options: argparse.Namespace) -> PaperLab:
     """That of one of the paper's models."""
     if options.hardware is None and not options.dry_run:
         raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
-    if options.questions:
-        raise UserError("--questions: only the micro world's can be chosen; leave it out")
+    if options.questions or options.heldout:
+        raise UserError("--questions, --heldout: only the micro world's can be chosen; leave them out")
     if options.templates:
         read_templates(options.templates)
         if options.launch:

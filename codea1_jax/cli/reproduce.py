@@ -48,9 +48,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--seeds", type=positive, help="default: 5 for micro, else 1")
     parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro")
-    parser.add_argument(
-        "--questions", type=positive, help="micro: questions to train on, and to hold out; default: 256"
-    )
+    parser.add_argument("--questions", type=positive, help="micro: questions to train on; default: 256")
+    parser.add_argument("--heldout", type=positive, help="micro: questions to hold out; default: as many")
     parser.add_argument("--at-once", type=positive, help="commands run at a time on this machine; default: 2 for micro")
     parser.add_argument("--out", type=Path, help="folder of tables, and of runs on this machine; default: runs/lab")
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands and stop")
@@ -227,4 +226,5 @@ def _command(options: argparse.Namespace) -> str:
     words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
     words += [] if options.model in MICROS else ["--as", options.as_ or "paper"]
     words += ["--templates", options.templates] if options.templates else []
-    return shlex.join([*words, *(["--steps", str(options.steps)] if options.steps else [])])
+    numbers = {"steps": options.steps, "questions": options.questions, "heldout": options.heldout}
+    return shlex.join([*words, *(word for name, n in numbers.items() if n for word in (f"--{name}", str(n)))])

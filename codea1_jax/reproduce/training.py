@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from codea1_jax.common.files import read_lines
+from codea1_jax.reproduce.forgetting import forgetting
 from codea1_jax.run.telemetry import METRICS_FILE
 
 COUNTS = ("tokens", "book/added", "book/removed")  # all other metrics are shares
@@ -51,6 +52,7 @@ def _reward_above_truth(directory: Path) -> float | None:
 
 OF_TRAINING: Mapping[str, Callable[[Path], float | None]] = {
     "relapse": lambda directory: _at_the_end(directory, "book/relapse"),
+    "forgetting": forgetting,
     "reward_above_truth": _reward_above_truth,
 }
 """Figures of a finished run that no evaluation gives, by the names of columns: in percent, None where it has none."""

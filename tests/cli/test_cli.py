@@ -457,7 +457,7 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
             "--launch: there is no launch/ here",
         ),
         (("--model", "1.5b", "--hardware", "h100:8"), "--hardware h100:8: this machine has "),
-        (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions: only the micro world's"),
+        (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions, --heldout: only the micro"),
         (("--model", "1.5b", "--hardware", "local", "--data", "humaneval=x"), "--data humaneval=x: write NAME=PLACE"),
         (("--model", "1.5b", "--hardware", "local", "--data", "mbppplus=./x"), "--data: ./x: no such file"),
         (("--hardware", "h100:8"), "--model micro: the micro world takes no --hardware"),
