@@ -59,7 +59,10 @@ def take_tables(page: Path, folder: Path) -> None:
     width, height = TABLES_SIZE
     with open_browser(width, height) as driver:
         driver.get(page.absolute().as_uri())
-        names = [section.get_attribute("id") for section in driver.find_elements(By.CSS_SELECTOR, "main > section")]
+        names = [
+            section.get_attribute("id")
+            for section in driver.find_elements(By.CSS_SELECTOR, "main > section:has(.dots)")
+        ]
         for name in names:
             driver.get(page.absolute().as_uri())
             frame = height - driver.execute_script("return window.innerHeight")

@@ -208,7 +208,7 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
 
 
 def _examined(tables: Sequence[Table], options: argparse.Namespace) -> Sequence[Family]:
-    """What became of the hypotheses about these tables, which is also written and printed."""
+    """The findings about hypotheses of these tables, which are also written and printed."""
     from codea1_jax.common.files import write_atomically
     from codea1_jax.reproduce.hypotheses import examine, hypotheses
     from codea1_jax.reproduce.write import hypotheses_markdown

@@ -41,7 +41,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Finding:
-    """What runs say of a hypothesis. difference: row minus against; None, like p, if it was not measured."""
+    """What runs show about a hypothesis. difference: row minus against; None, like p, if it was not measured."""
 
     hypothesis: Hypothesis
     difference: Mean | None

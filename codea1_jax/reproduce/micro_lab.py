@@ -10,6 +10,7 @@ from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Here
+from codea1_jax.reproduce.training import OF_TRAINING
 from configs import MICROS
 from data_pipeline import micro
 
@@ -72,6 +73,7 @@ class MicroLab:
         tables = {}
         for name, paper in papers.items():
             about = "held-out questions" if name in COLUMNS else "by training step"
+            about += " and training" if OF_TRAINING.keys() & dict(COLUMNS.get(name, ())).values() else ""
             title = f"{paper.title.partition(',')[0]}, {about}"
             rows = {row: methods for row, methods in paper.rows.items() if self._is_shown(name, methods)}
             tables[name] = replace(paper.without([column for column, _ in TESTS]), title=title, rows=rows)

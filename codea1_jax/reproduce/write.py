@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours; and what became of hypotheses."""
+"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours; and findings about hypotheses."""
 
 from __future__ import annotations
 
@@ -88,10 +88,11 @@ def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
 
 def tested_how(family: Family, seeds: int) -> str:
     """By which tests, and for how many comparisons the p values are adjusted."""
+    missing = family.size - family.measured
     return (
         f"Two-sided paired t tests over {seeds} seeds; intervals are 95%, of each difference alone. p is adjusted by "
-        f"Holm's method for the {family.size} comparisons of this family, of which {family.size - family.measured} are "
-        "not measured here and count with p = 1."
+        f"Holm's method for the {family.size} comparisons of this family"
+        + (f", of which {missing} are not measured here and count with p = 1." if missing else ".")
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from codea1_jax.config import Config, load
-from codea1_jax.evals.heldout import code_metrics
+from codea1_jax.evals.heldout import HeldOut, code_metrics, suite_metrics
 from codea1_jax.reproduce.commands import Command, in_order
 from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
@@ -25,7 +25,7 @@ from codea1_jax.reproduce.training import OF_TRAINING
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.summary import FIGURES
 from configs import MICROS
-from data_pipeline import micro
+from data_pipeline import Problem, micro
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 40])
@@ -177,8 +177,9 @@ def test_every_command_of_every_table_is_one_that_can_be_given(model, tmp_path):
 
 
 def test_every_column_is_a_figure_that_an_evaluation_gives():
-    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_metrics(8)), "best_of_n", *OF_TRAINING}
-    known |= {"hard_mut_at_5", "trivial_tests", "distinct_tests"}
+    problem = Problem("one", "?", "def f():\n    return 1", "f", (), mutants=("def f():\n    return 2",))
+    evaluated = (*code_metrics(8), *suite_metrics(HeldOut({problem: {}}, {problem: (0,)})))
+    known = {*FIGURES, *(name.removeprefix("eval/") for name in evaluated), "best_of_n", *OF_TRAINING}
     for name, columns in COLUMNS.items():
         assert {key for _, key in columns} <= known, name
 
