@@ -21,7 +21,13 @@ from codea1_jax.reproduce.experiments import Table
 from codea1_jax.reproduce.results import Mean, mean, read_column
 
 LEVEL = 0.05
-FAMILIES = {"paper": "What the paper claims or implies", "option": "What options change"}
+FAMILIES = {
+    "paper": "What the paper claims or implies",
+    "rise": "Do tests find more mutants than at the start?",
+    "reward": "What other rewards of tests change",
+    "questions": "What the choice of questions changes",
+    "gradient": "What other policy gradients change",
+}
 
 Expected = Literal["more", "less", "different"]
 

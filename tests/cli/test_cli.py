@@ -145,7 +145,9 @@ def test_presets_of_one_model_are_listed_alone(capsys):
     found = json.loads(capsys.readouterr().out)
     assert {name.partition("/")[0] for name in found["presets"]} == {"3b", "micro"}
     assert found["tables"]["code"]["a1"].keys() == {"3b", "micro"}
-    assert refused(capsys, "presets", "4b").startswith("codea1: presets: no model 4b; there are micro, micro-hard, micro-stream, ")
+    assert refused(capsys, "presets", "4b").startswith(
+        "codea1: presets: no model 4b; there are micro, micro-hard, micro-stream, "
+    )
 
 
 def test_a_model_that_the_paper_does_not_train_has_neither_its_figures_nor_its_open_questions(capsys):

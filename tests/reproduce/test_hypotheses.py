@@ -104,7 +104,7 @@ def test_what_is_not_measured_counts_as_if_it_showed_nothing(tmp_path):
         Hypothesis("B", "paper", "second", "other", "one", "good", "more"),
         Hypothesis("C", "paper", "second", "poor", "one", "good", "more"),  # lacks a figure
         Hypothesis("D", "paper", "second", "absent", "one", "good", "more"),  # a row that this world does not have
-        Hypothesis("E", "option", "third", "other", "one", "good", "more"),
+        Hypothesis("E", "reward", "third", "other", "one", "good", "more"),
     ]
     [both] = examine(stated, [first, second], SEEDS)
     assert [finding.hypothesis.claim for finding in both.findings] == ["A", "B", "C", "D"]
