@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from data_pipeline.golden import stream_line
 from sandbox import Task, streams
@@ -89,8 +89,8 @@ STREAM = Form(
     states="```output\n",
     test_words=("```input\n", "\n```\n```output\n", "\n```\n", "\n```"),
 )
-HARD = Form(
-    task=Task.FUNCTION,
+HARD = replace(
+    FUNCTION,
     requests={
         "x, y": "Write f(x, y): return ",
         "xs": "Write f(xs): start with ",
@@ -102,11 +102,6 @@ HARD = Form(
         "s": 'def f(s):\n    n = s.count("',
     },
     kept="",
-    end="",
-    given=_call,
-    golden_line=_assertion,
-    spelled=_assertion,
-    states=" == ",
     test_words=("assert f(", "assert f([", 'assert f("', ", ", ") == ", "]) == ", '") == '),
 )
 FORMS: Mapping[str, Form] = {"function": FUNCTION, "stream": STREAM, "hard": HARD}
