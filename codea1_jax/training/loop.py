@@ -77,7 +77,8 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
                     _compare(forecast, state.step, metrics, run)
-        except Interrupted:
+        except Interrupted as asked:
+            logger.info("%s: saving step %d", asked, state.step)
             with interrupts.shield():
                 _save(state, run)
                 run.finish_saving()
