@@ -128,9 +128,10 @@ screenshot: .venv/dev
 	$(BIN)/python scripts/take_pictures.py report $(RUN) docs/images/report.png
 
 LAB ?= runs/lab
-# Of the tables that `codea1 reproduce all` wrote. Needs chromium and chromedriver.
+# Of the tables that `codea1 reproduce` wrote there, as docs/images/NAME-TABLE.png, where NAME is the folder's. Needs chromium
+# and chromedriver.
 lab-pictures: .venv/dev
-	$(BIN)/python scripts/take_pictures.py tables $(LAB)/tables.html docs/images
+	$(BIN)/python scripts/take_pictures.py tables $(LAB)/tables.html docs/images/$(notdir $(LAB))
 
 wheel: .venv/dev
 	$(BIN)/python -m build

@@ -1,7 +1,7 @@
 """Takes the pictures of docs/images. Needs chromium and chromedriver.
 
 python scripts/take_pictures.py report RUN PICTURE      a part of a run's report: `make screenshot`
-python scripts/take_pictures.py tables PAGE FOLDER      plots of the tables of `codea1 reproduce`: `make lab-pictures`
+python scripts/take_pictures.py tables PAGE PICTURE     plots of the tables of `codea1 reproduce`: `make lab-pictures`
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def take_report(run: Path, picture: Path) -> None:
         driver.save_screenshot(str(picture))
 
 
-def take_tables(page: Path, folder: Path) -> None:
-    """Writes lab-TABLE.png for every table of `page`, as `codea1 reproduce` wrote it, into `folder`."""
+def take_tables(page: Path, picture: Path) -> None:
+    """Writes PICTURE-TABLE.png for every table of `page`, as `codea1 reproduce` wrote it."""
     width, height = TABLES_SIZE
     with open_browser(width, height) as driver:
         driver.get(page.absolute().as_uri())
@@ -67,7 +67,7 @@ def take_tables(page: Path, folder: Path) -> None:
             driver.get(page.absolute().as_uri())
             frame = height - driver.execute_script("return window.innerHeight")
             driver.set_window_size(width, driver.execute_script(ARRANGE_TABLE, name) + frame)
-            driver.save_screenshot(str(folder / f"lab-{name}.png"))
+            driver.save_screenshot(f"{picture}-{name}.png")
             driver.set_window_size(width, height)
 
 
@@ -75,7 +75,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case "report", run, picture:
             take_report(Path(run), Path(picture))
-        case "tables", page, folder:
-            take_tables(Path(page), Path(folder))
+        case "tables", page, picture:
+            take_tables(Path(page), Path(picture))
         case _:
             sys.exit(__doc__)
