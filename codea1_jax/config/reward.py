@@ -31,6 +31,11 @@ class RewardConfig(Section):
         le=1,
         description="what each test that finds nothing new costs its suite, over K; not of the paper's test_value",
     )
+    only_right: bool = Field(
+        default=False,
+        description="only tests that state the right answer earn for what they find, as mut@5 counts them; false: all "
+        "valid calls, with the reference's answer (departure)",
+    )
     mutants: int = Field(default=8, ge=1, description="of a question's reference, at most, for test_value=mutation")
     passing: Literal["fraction", "all"] = Field(
         default="fraction",

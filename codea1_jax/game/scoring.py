@@ -100,8 +100,11 @@ def _suite_rollout(
 ) -> SuiteRollout:
     """A suite and its reward: that of `rewards`, or of the caller's own function, which is given it."""
     text, rewards = written.response.text, config.rewards
-    score = SuiteScore(_failed(verdicts), validated.invalid, text)
-    value = None if finds is None else worth(validated.kept, finds, rewards.suite_size, rewards.redundancy_price)
+    first = validated.kept[: rewards.suite_size]
+    earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
+    found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
+    score = SuiteScore(found, validated.invalid, text)
+    value = None if finds is None else worth(earning, finds, rewards.suite_size, rewards.redundancy_price)
     reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=rewards, value=value)
     if config.functions.test is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)

@@ -16,11 +16,13 @@ Repeats = Literal["value", "text"]
 class ValidatedSuite:
     """`kept` tests in order, with the reference's value as the expected answer; `invalid` counts all that are wrong.
 
-    hung: the script that this suite belongs to did not end in its time, so that no test of it is kept.
+    mistaken: those of `kept` that had stated another answer. hung: the script that this suite belongs to did not end in
+    its time, so that no test of it is kept.
     """
 
     kept: tuple[Test, ...]
     invalid: int
+    mistaken: frozenset[Test] = frozenset()
     hung: bool = False
 
 
@@ -57,6 +59,7 @@ def validate_suite(
     same.
     """
     kept: dict[str, Test] = {}
+    mistaken: set[Test] = set()
     invalid = 0
     for i, (call, outcome) in enumerate(zip(calls, reference, strict=True)):
         # A nan equals nothing, itself included: no program could ever pass such a test.
@@ -74,4 +77,5 @@ def validate_suite(
         kept[same_as] = Test(call, value, inputs, tolerance)
         if not tolerance.same(answer, value):
             invalid += 1
-    return ValidatedSuite(tuple(kept.values()), invalid)
+            mistaken.add(kept[same_as])
+    return ValidatedSuite(tuple(kept.values()), invalid, frozenset(mistaken))

@@ -34,6 +34,7 @@ real models have them off (`configs/recipes/paper.yaml`):
 
 And these are off by default:
 
+- rewards.only_right: only tests that state the right answer earn for what they find.
 - rewards.test_value: what a suite's tests find of wrong siblings, mutants or branches, in the place of `adversarial`.
 - rewards.reference=stand_ins: programs that pass a question's golden tests stand in for its solution.
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.

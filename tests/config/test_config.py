@@ -187,6 +187,11 @@ VARIANTS = {
     "discrimination": {"rewards.test_value": "discrimination"},
     "regression": {"rewards.test_value": "regression"},
     "mutation": {"rewards.test_value": "mutation", "rewards.redundancy_price": 0.1},
+    "right_mutation": {
+        "rewards.test_value": "mutation",
+        "rewards.redundancy_price": 0.1,
+        "rewards.only_right": True,
+    },
     "coverage": {"rewards.test_value": "coverage", "rewards.redundancy_price": 0.1},
     "no_reference": {"rewards.reference": "stand_ins"},
     "refill": {"train.refill": 3},

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_group import played
 
-from codea1_jax.config import RewardConfig, load
-from codea1_jax.config.schema import Config
+from codea1_jax.config import RewardConfig
 from codea1_jax.game.branches import submit_branches
 from codea1_jax.game.rewards import BookScore, SuiteScore, adversarial, suite_reward
 from codea1_jax.game.values import Finds, discrimination, failing, regression, worth
@@ -194,6 +193,25 @@ def test_mutation_is_the_share_of_mutants_that_a_suite_kills(pool):
     assert values(pool, replace(PROBLEM, mutants=()), test_value="mutation") == [[0, 0], [0], [0], [0]]
 
 
+WRONGLY_STATED = "assert f(3) == 0\nassert f(9) == 0"  # f(3) fails BOUNDARY; f(9), which is 1, fails ZERO
+
+
+@pytest.mark.parametrize(("value", "all_kept", "right"), [("mutation", 2 / 3, 1 / 3), ("discrimination", 1, 1 / 2)])
+def test_where_only_right_tests_earn_one_that_states_a_wrong_answer_finds_nothing(pool, value, all_kept, right):
+    suites = [[WRONGLY_STATED], [suite(3)], [suite(9)]]
+    for only_right, earned in ((False, all_kept), (True, right)):
+        question = played(pool, PROGRAMS[:3], suites, PROBLEM, test_value=value, only_right=only_right)
+        assert question.programs[0].suites[0].reward.adversarial == earned
+        assert [p.reward for p in question.programs] == [1, 0, 0], "programs face the test all the same"
+
+
+def test_the_papers_adv_of_right_tests_alone(pool):
+    """Against ZERO, of K = 8: f(9) fails it, and counts if it states 1."""
+    for stated, only_right, earned in ((1, True, 1 / 8), (0, False, 1 / 8), (0, True, 0)):
+        (program,) = played(pool, [ZERO], [[f"assert f(9) == {stated}"]], PROBLEM, only_right=only_right).programs
+        assert program.suites[0].reward.adversarial == earned
+
+
 def test_coverage_is_the_share_of_the_references_branches_that_a_suite_takes(pool):
     assert values(pool, test_value="coverage") == [[1, 1 / 2], [1 / 2], [1 / 2], [1 / 2]]
     priced = values(pool, test_value="coverage", redundancy_price=0.5)
@@ -270,15 +288,3 @@ def test_methods_of_a_class_have_branches(pool):
     problem = Problem("c", "class C with up(by)", COUNTER, "C", (), task=Task.CLASS)
     calls = [f"run_calls((), [('up', ({by},))])" for by in (1, -1)]
     assert branches(pool, problem, *calls, "run_calls((), [('up', (1,)), ('up', (-1,))])") == ([1, 1, 2], 2)
-
-
-# --- presets --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", ["discrimination", "regression", "mutation", "coverage"])
-def test_every_value_has_a_preset_that_differs_from_a1_in_nothing_else(value):
-    a1, own = load(Config, "micro/a1"), load(Config, f"micro/a1_{value}")
-    assert own.rewards.test_value == value
-    rewards = own.rewards.model_copy(update={"test_value": "paper", "redundancy_price": 0.0})
-    assert own.model_copy(update={"rewards": rewards, "run": a1.run}) == a1
-    assert own.run.directory == f"runs/micro-a1-{value}"
