@@ -30,6 +30,7 @@ Not protected against (docs/sandbox.md says more, and in bits):
   are theirs.
 """
 
+from sandbox.host.jail import BackendName
 from sandbox.host.pool import SandboxPool
 from sandbox.inside.encoding import encode, same
 from sandbox.jobs import (
@@ -43,6 +44,8 @@ from sandbox.jobs import (
     Request,
     SandboxError,
     SandboxUnavailable,
+    ScriptJob,
+    ScriptResult,
     Status,
     Task,
     Test,
@@ -59,6 +62,7 @@ from sandbox.tolerance import EXACT, FEW_ULPS, Tolerance
 __all__ = [
     "EXACT",
     "FEW_ULPS",
+    "BackendName",
     "CheckJob",
     "CheckResult",
     "Execution",
@@ -74,6 +78,8 @@ __all__ = [
     "SandboxError",
     "SandboxPool",
     "SandboxUnavailable",
+    "ScriptJob",
+    "ScriptResult",
     "Status",
     "SuiteTest",
     "Task",

@@ -198,6 +198,16 @@ class Verdicts:
     tests: tuple[Verdict, ...]
     cpu_seconds: float
 
+    @property
+    def passed(self) -> bool:
+        """Whether there are tests and all passed."""
+        return bool(self.tests) and all(verdict.passed for verdict in self.tests)
+
+    @property
+    def share(self) -> float:
+        """The share of tests that passed; 0 of none."""
+        return sum(verdict.passed for verdict in self.tests) / max(1, len(self.tests))
+
 
 def verdict_on(outcome: Outcome, test: Test) -> Verdict:
     """The verdict of one test: what its call did, against the canonical value that it must return."""
@@ -234,6 +244,29 @@ class CheckResult:
     @property
     def passed(self) -> bool:
         return self.verdict.passed
+
+
+@dataclass(frozen=True)
+class ScriptJob(Request["ScriptResult"]):
+    """A script, run once on an input for what it prints. It may print anything: no verdict should rest on that alone.
+
+    It may use `limits.call_seconds`, of CPU time and of the clock's while it sleeps.
+    """
+
+    program: str
+    stdin: str = ""
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True)
+class ScriptResult:
+    """How a script ended: its exit code, negative for the signal that ended it, or None where its time did."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    cpu_seconds: float
+    wall_seconds: float
 
 
 class SandboxError(RuntimeError):

@@ -11,10 +11,10 @@ from typing import Any
 from sandbox.host.backlog import Backlog, Task
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
-from sandbox.host.progress import Progress
+from sandbox.host.progress import AnyJob, Progress
 from sandbox.host.worker import Worker
 from sandbox.host.worker_thread import WorkerThread
-from sandbox.jobs import CheckJob, Job, Limits, R, Request, SandboxError, SandboxUnavailable
+from sandbox.jobs import Limits, R, Request, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
 
 DESCRIPTORS = 10  # at most, of one worker and its thread: while the worker is being replaced
@@ -81,8 +81,8 @@ class SandboxPool(Judge):
             thread.start()
 
     def submit(self, job: Request[R]) -> Future[R]:
-        """Run one program and its calls, or a dataset's own check against one program."""
-        assert isinstance(job, Job | CheckJob)
+        """Run one program and its calls, a dataset's own check against one program, or a script."""
+        assert isinstance(job, AnyJob)
         progress = Progress(job, job.limits or self.limits)
         _refuse_beyond_own(progress.limits)
         future: Future[Any] = Future()

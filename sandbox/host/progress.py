@@ -1,20 +1,26 @@
 """A job on its way: processes in the jail, one after another."""
 
+from typing import Any
+
 from sandbox.host.protocol import Report, Sent, Steps, check_steps, evaluation_steps
-from sandbox.host.streams import stream_steps
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Task
+from sandbox.host.streams import script_steps, stream_steps
+from sandbox.jobs import CheckJob, Job, Limits, ScriptJob, Task
+
+AnyJob = Job | CheckJob | ScriptJob
 
 
-def _steps(job: Job | CheckJob, limits: Limits) -> Steps[Execution] | Steps[CheckResult]:
+def _steps(job: AnyJob, limits: Limits) -> Steps[Any]:
     if isinstance(job, CheckJob):
         return check_steps(job, limits)
+    if isinstance(job, ScriptJob):
+        return script_steps(job, limits)
     return (stream_steps if job.task is Task.STREAM else evaluation_steps)(job, limits)
 
 
 class Progress:
     """A job, what its next process needs, and what those before it did."""
 
-    def __init__(self, job: Job | CheckJob, limits: Limits) -> None:
+    def __init__(self, job: AnyJob, limits: Limits) -> None:
         self.job = job
         self.limits = limits
         self._steps = _steps(job, limits)
@@ -26,8 +32,8 @@ class Progress:
             self._next = next(self._steps)
         return self._next
 
-    def absorb(self, report: Report, data: bytes) -> Execution | CheckResult | None:
-        """Take in what a process did; None where another must follow. Raises SandboxError."""
+    def absorb(self, report: Report, data: bytes) -> Any:
+        """Take in what a process did: the job's result, or None where another must follow. Raises SandboxError."""
         try:
             self._next = self._steps.send((report, data))
         except StopIteration as end:

@@ -1,4 +1,4 @@
-"""A job of a program that reads standard input: one process for each input."""
+"""Jobs of programs that read standard input: one process for each input."""
 
 import marshal
 import os
@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from sandbox.host.protocol import OUT_OF_TIME, Budget, Report, Sent, Steps, rlimits_of
-from sandbox.inside import stream
-from sandbox.inside.watch import GRANT, NOT_CUT, STREAM
-from sandbox.jobs import Execution, Job, Limits, Outcome, Status
+from sandbox.inside import script, stream
+from sandbox.inside.watch import GRANT, NOT_CUT, SCRIPT, STREAM
+from sandbox.jobs import Execution, Job, Limits, Outcome, ScriptJob, ScriptResult, Status
 from sandbox.language import MARSHAL_VERSION
 from sandbox.streams import encode_output, input_identity
 
@@ -16,6 +16,7 @@ _MAX_OUTPUT = 1 << 22  # bytes
 _MAX_DETAIL = 200
 
 _READ = re.compile(re.escape(stream.READ) + rb"(\d{1,9})\Z")
+_ERRORS = re.compile(re.escape(script.ERRORS) + rb"(\d{1,6})\Z")
 _STATUSES = {stream.OUT_OF_MEMORY: Status.OUT_OF_MEMORY, stream.DOES_NOT_PARSE: Status.RAISED}
 
 
@@ -42,16 +43,42 @@ def stream_steps(job: Job, limits: Limits) -> Steps[Execution]:
     return Execution(Outcome(Status.RETURNED, "None"), tuple(outcomes[: len(job.calls)]), budget.cpu_seconds)
 
 
+def script_steps(job: ScriptJob, limits: Limits) -> Steps[ScriptResult]:
+    """Runs a script; once more where it is killed."""
+    limits = replace(limits, program_seconds=limits.call_seconds)
+    budget = Budget(replace(limits, file_bytes=min(limits.file_bytes, _MAX_OUTPUT)))
+    report, data = yield _script_request(job, budget)
+    if report.was_killed:
+        report, data = yield _script_request(job, budget)
+    match = _ERRORS.search(data)
+    end = match.start() if match else len(data)
+    start = max(0, end - int(match[1])) if match else end
+    return ScriptResult(
+        None if report.cut != NOT_CUT else os.waitstatus_to_exitcode(report.wait_status),
+        data[:start].decode("utf-8", "replace"),
+        data[start:end].decode("utf-8", "replace"),
+        report.cpu_seconds,
+        report.wall_seconds,
+    )
+
+
+def _script_request(job: ScriptJob, budget: Budget) -> Sent:
+    return _sent((job.program, job.stdin.encode("utf-8", "surrogatepass")), budget, 1.0, SCRIPT)
+
+
 def _request(job: Job, text: str | None, budget: Budget) -> Sent:
+    stdin = None if text is None else text.encode("utf-8", "surrogatepass")
+    return _sent((job.program, stdin, job.is_reference), budget, budget.limits.wall_factor, STREAM)
+
+
+def _sent(message: tuple, budget: Budget, idle_factor: float, kind: int) -> Sent:
+    """The message with the process's own limits, and the grant."""
     limits = budget.limits
     seconds = min(limits.call_seconds, budget.cpu_left)
-    rlimits = rlimits_of(limits, budget.cpu_left, limits.processes)
-    stdin = None if text is None else text.encode("utf-8", "surrogatepass")
-    message = (job.program, stdin, seconds, job.is_reference, rlimits, limits.recursion)
+    own = seconds, rlimits_of(limits, budget.cpu_left, limits.processes), limits.recursion
     # No line of output is known to be an answer: a program shows no progress before its end.
-    factor = limits.wall_factor
-    grant = GRANT.pack(seconds, seconds, budget.seconds_left, factor, factor * seconds, 0, STREAM)
-    return marshal.dumps(message, MARSHAL_VERSION), grant
+    grant = GRANT.pack(seconds, seconds, budget.seconds_left, limits.wall_factor, idle_factor * seconds, 0, kind)
+    return marshal.dumps((message, own), MARSHAL_VERSION), grant
 
 
 def _exit_status(report: Report) -> int | None:

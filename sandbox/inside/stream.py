@@ -9,6 +9,7 @@ import marshal
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import IO
 
 from sandbox.inside import evaluation
@@ -19,7 +20,21 @@ READ = b"\0read "  # after a reference's output: how many bytes of its input it 
 
 def run(request_fd: int, result_fd: int) -> None:
     """Serve a request as all that this process does. Without an input (None) the program is compiled alone."""
-    program, text, seconds, tells_read, rlimits, recursion = _read_request(request_fd)
+    program, text, tells_read = begin(request_fd, result_fd)
+    os._exit(_run(program, text is None, tells_read))
+
+
+def begin(request_fd: int, result_fd: int) -> tuple:
+    """Make this process that of the program: its input, its output and its limits. What else the host's message has.
+
+    The input takes the message's place in the file, to be read from its beginning.
+    """
+    message, (seconds, rlimits, recursion) = marshal.loads(
+        os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0)
+    )
+    os.ftruncate(request_fd, 0)
+    os.pwrite(request_fd, message[1] or b"", 0)
+    os.lseek(request_fd, 0, os.SEEK_SET)
     os.dup2(request_fd, 0)
     os.dup2(result_fd, 1)
     os.close(request_fd)
@@ -27,15 +42,6 @@ def run(request_fd: int, result_fd: int) -> None:
     evaluation.limit(rlimits)
     sys.setrecursionlimit(recursion)
     evaluation.allow_cpu(seconds)
-    os._exit(_run(program, text is None, tells_read))
-
-
-def _read_request(request_fd: int) -> tuple:
-    """The host's message, in whose place the file then has the input, to be read from its beginning."""
-    message = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
-    os.ftruncate(request_fd, 0)
-    os.pwrite(request_fd, message[1] or b"", 0)
-    os.lseek(request_fd, 0, os.SEEK_SET)
     return message
 
 
@@ -49,19 +55,25 @@ def _run(program: str, compiles_only: bool, tells_read: bool) -> int:
     return 0 if compiles_only else _execute(code, "random" in program, tells_read)
 
 
-def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
-    """Run a script to its end, with all that Python does there."""
+def steps_of(code: types.CodeType, reseeds: bool) -> tuple[IO[str], tuple[Callable[[], object], ...]]:
+    """A script's standard input, and what Python does with a script: executes it, and all that follows at its end."""
     main = types.ModuleType("__main__")
     vars(main).update(exit=sys.exit, quit=sys.exit)
     sys.modules["__main__"] = main
     sys.argv[:] = ["solution.py"]
     given = sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (ends with the process)
     output = sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    process = os.getpid()
     if reseeds:
         evaluation.reseed()
-    steps = (_end_threads, _call_exit_functions, lambda: _flush(sys.stdout, output), vars(main).clear)
-    for step in (lambda: exec(code, vars(main)), *steps, lambda: _flush(output)):
+    ends = (_end_threads, _call_exit_functions, lambda: _flush(sys.stdout, output), vars(main).clear)
+    return given, (lambda: exec(code, vars(main)), *ends, lambda: _flush(output))
+
+
+def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
+    """Run a script to its end, or to the first failure."""
+    process = os.getpid()
+    given, steps = steps_of(code, reseeds)
+    for step in steps:
         try:
             step()
         except SystemExit as end:

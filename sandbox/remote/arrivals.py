@@ -27,7 +27,7 @@ class Arrivals:
     async def body(self, request: web.Request) -> AsyncIterator[bytearray]:
         """The request's body, which counts until the block ends.
 
-        Raises HTTPLengthRequired, HTTPRequestEntityTooLarge, HTTPRequestTimeout or HTTPServiceUnavailable.
+        Raises HTTPLengthRequired, HTTPRequestEntityTooLarge, HTTPRequestTimeout or HTTPTooManyRequests.
         """
         size = request.content_length
         if size is None:
@@ -78,8 +78,8 @@ def _late() -> web.HTTPRequestTimeout:
     return web.HTTPRequestTimeout(text=f"the request did not come in within {connections.TRANSFER_SECONDS:g} s")
 
 
-def busy() -> web.HTTPServiceUnavailable:
+def busy() -> web.HTTPTooManyRequests:
     """What asks a client to come back."""
-    return web.HTTPServiceUnavailable(
+    return web.HTTPTooManyRequests(
         text="too many jobs wait here: come back later", headers={"Retry-After": str(connections.RETRY_SECONDS)}
     )

@@ -1,5 +1,7 @@
 """The bearer token that a service and its clients share; by default a judge's."""
 
+import base64
+import contextlib
 import hmac
 import os
 from pathlib import Path
@@ -28,5 +30,13 @@ def read_token(file: Path | None = None, variable: str = VARIABLE) -> str:
 
 
 def authorizes(sent: str, token: str) -> bool:
-    """Whether an Authorization header, of whatever bytes, bears the token; without a token any does."""
+    """Whether an Authorization header, of whatever bytes, bears the token; without a token any does.
+
+    The password of basic authentication counts as well: clients that take nothing but a URL send that of
+    ``http://user:TOKEN@host``.
+    """
+    if sent.startswith("Basic "):
+        with contextlib.suppress(ValueError):
+            user_and_password = base64.b64decode(sent.removeprefix("Basic ")).decode("utf-8", "surrogateescape")
+            sent = f"Bearer {user_and_password.partition(':')[2]}"
     return not token or hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode())

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 PATIENCE = 300.0  # seconds of one attempt, and of all attempts: a service may start again, or have too much to do
 _PAUSE = 0.2  # seconds before the second attempt; doubled for some of the further ones
+_BUSY = 429  # the service asks to come back later
 _PENDING = 64  # requests submitted and not answered, for each connection
 
 
@@ -87,7 +88,7 @@ class ServiceJudge(Judge):
                     self._note(is_out=False)
                     return _object(address, response)
                 text = response.text[:500]
-                if response.status_code < 500:  # asking again would not help
+                if response.status_code < 500 and response.status_code != _BUSY:  # asking again would not help
                     raise SandboxError(f"{address} refuses the job ({response.status_code}): {text}")
                 problem = f"{address}: {response.status_code} {text}"
             if failures >= len(self.addresses) - 1:

@@ -1,12 +1,12 @@
 """The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
 
-POST /execute and /check take one job as JSON and answer its result; GET /health (which reports whether the token is
-right) and /metrics (Prometheus' text) need none. The service listens on loopback by default, and
-refuses to listen elsewhere without a token.
+POST /execute and /check take one job as JSON and answer its result, and /run_code speaks SandboxFusion's protocol; GET
+/health (which reports whether the token is right), /metrics (Prometheus' text) and /openapi.json need no token. The
+service listens on loopback by default, and refuses to listen elsewhere without a token.
 
 A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408, 411 or
-413; a failure of the judge 503, with Retry-After where there are only too many jobs. /health answers 503 unless all
-workers work.
+413; where too many jobs wait 429 with Retry-After; a failure of the judge 503. No failure is ever answered like a
+result. /health answers 503 unless all workers work.
 """
 
 import asyncio
@@ -16,31 +16,54 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from sandbox.host.pool import DESCRIPTORS, SandboxPool
-from sandbox.jobs import CheckJob, Job, Limits, SandboxError, SandboxUnavailable
+from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
-from sandbox.remote.arrivals import Arrivals, busy
+from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import VARIABLE, authorizes
 from sandbox.remote.connections import allot, held, listening, sent
+from sandbox.remote.run_code import run_code
+from sandbox.remote.turns import Turns
 
 MAX_REQUEST = 64 << 20  # bytes
 MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 _MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
 LOOPBACK = "127.0.0.1"
+_AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their client's turn
+_DOCUMENT = Path(__file__).with_name("openapi.json")
+
+Steps = Generator[Request[Any], Any, dict[str, Any]]
+"""A request's jobs, one after another, each answered by its result; at last the answer."""
+Endpoint = Callable[[Any, Limits], Steps]
+"""What is done with a request's JSON; it also gets the pool's limits. Raises ValueError for one of the wrong form."""
 
 
-def most_limits() -> Limits:
-    """What a client may ask for: minutes, and the memory that this host has."""
-    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    seconds = {"call_seconds": 600, "load_seconds": 600, "program_seconds": 600}
-    return Limits(**seconds, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
+def _job_of(kind: type[Job | CheckJob], document: Any, _limits: Limits) -> Steps:
+    """One job, and its result as it is."""
+    result = yield wire.read(kind, document)
+    return dataclasses.asdict(result)
+
+
+ENDPOINTS: Mapping[str, Endpoint] = {
+    "/execute": functools.partial(_job_of, Job),
+    "/check": functools.partial(_job_of, CheckJob),
+    "/run_code": run_code,
+}
+
+
+def most_limits(seconds: int = 600, memory_mb: int | None = None) -> Limits:
+    """What a client may ask for: these seconds, and this memory, or what this host has."""
+    memory_mb = memory_mb or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    each = dict.fromkeys(("call_seconds", "load_seconds", "program_seconds"), seconds)
+    return Limits(**each, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
 
 
 def serve(
@@ -49,8 +72,12 @@ def serve(
     port: int = 8787,
     token: str = "",
     ready: Callable[[], None] = lambda: None,
+    endpoints: Mapping[str, Endpoint] = ENDPOINTS,
+    most: Limits | None = None,
 ) -> None:
     """Serve until interrupted or terminated; `ready` is called once it accepts requests.
+
+    `most` is what a request may ask for; None: `most_limits`.
 
     Raises SandboxUnavailable where the service would be open to others without a token, or has no descriptors for
     connections; OSError where the address is not available.
@@ -60,38 +87,48 @@ def serve(
             f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
             f"set {VARIABLE} or give --token-file"
         )
-    most = allot(pool.workers * DESCRIPTORS)
+    places = allot(pool.workers * DESCRIPTORS)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with listening(make_app(pool, token), host, port, most):
+        async with listening(make_app(pool, token, endpoints, most), host, port, places):
             ready()
             await stop.wait()
 
     asyncio.run(until_stopped())
 
 
-def make_app(pool: SandboxPool, token: str = "") -> web.Application:
+def make_app(
+    pool: SandboxPool, token: str = "", endpoints: Mapping[str, Endpoint] = ENDPOINTS, most: Limits | None = None
+) -> web.Application:
     """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
-    service = _Service(pool, token)
+    service = _Service(pool, token, most or most_limits())
     app = web.Application()
-    app.router.add_post("/execute", functools.partial(service.judge, Job))
-    app.router.add_post("/check", functools.partial(service.judge, CheckJob))
+    for path, endpoint in endpoints.items():
+        app.router.add_post(path, functools.partial(service.judge, endpoint))
     app.router.add_get("/health", service.health)
     app.router.add_get("/metrics", service.metrics)
+    document = json.loads(_DOCUMENT.read_text())
+    document["paths"] = {path: each for path, each in document["paths"].items() if path in endpoints or "get" in each}
+    app.router.add_get("/openapi.json", functools.partial(_answer, document))
     return app
 
 
+async def _answer(document: dict[str, Any], _request: web.Request) -> web.Response:
+    return web.json_response(document)
+
+
 class _Service:
-    def __init__(self, pool: SandboxPool, token: str) -> None:
+    def __init__(self, pool: SandboxPool, token: str, most: Limits) -> None:
         self._pool = pool
         self._token = token
-        self._most = most_limits()
+        self._most = most
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
-        self._jobs = 0  # that are being answered
+        at_once = min(_AT_ONCE * pool.workers, pool.pending)  # so that submitting never waits for room
+        self._turns = Turns(at_once, pool.pending - at_once)
         self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
@@ -108,37 +145,49 @@ class _Service:
     async def metrics(self, _request: web.Request) -> web.Response:
         lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
         lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
-        lines += [f"sandbox_workers {self._pool.workers}", f"sandbox_workers_working {self._pool.working}"]
+        lines += [f"sandbox_jobs_waiting {self._turns.waiting}", f"sandbox_workers {self._pool.workers}"]
+        lines += [f"sandbox_workers_working {self._pool.working}"]
         return web.Response(text="\n".join(lines) + "\n")
 
-    async def judge(self, kind: type[Job | CheckJob], request: web.Request) -> web.StreamResponse:
+    async def judge(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         if not self._authorizes(request):
             raise web.HTTPUnauthorized(text="a bearer token is needed")
         async with self._arrivals.body(request) as body:
-            if self._jobs >= self._pool.pending:
-                raise busy()
-            self._jobs += 1
-            try:
-                with held(request):
-                    job = await asyncio.get_running_loop().run_in_executor(self._reader, self._read, kind, body)
-                    # There is room, since no more jobs are admitted than may be pending.
-                    result = await asyncio.wrap_future(self._pool.submit(job))
-                self._counts[request.path.removeprefix("/")] += 1
-                self._cpu_seconds += result.cpu_seconds
-                return await sent(request, web.json_response(dataclasses.asdict(result)))
-            except SandboxError as error:
-                raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
-            except (ValueError, RecursionError) as error:
-                raise web.HTTPBadRequest(text=_one_line(error)) from error
-            finally:
-                self._jobs -= 1
+            with held(request):
+                async with self._turns.turn(request.remote or ""):
+                    answer = await self._answer(endpoint, body)
+            self._counts[request.path.removeprefix("/")] += 1
+            return await sent(request, web.json_response(answer))
 
-    def _read(self, kind: type[Job | CheckJob], body: bytearray) -> Any:
-        """A job. Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much."""
+    async def _answer(self, endpoint: Endpoint, body: bytearray) -> dict[str, Any]:
+        """Do what a request asks for. Raises HTTPServiceUnavailable and HTTPBadRequest."""
+        try:
+            steps, job = await asyncio.get_running_loop().run_in_executor(self._reader, self._begin, endpoint, body)
+            while True:
+                result = await asyncio.wrap_future(self._pool.submit(job))
+                self._cpu_seconds += result.cpu_seconds
+                try:
+                    job = self._allowed(steps.send(result))
+                except StopIteration as end:
+                    return end.value
+        except SandboxError as error:
+            raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
+        except (ValueError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=_one_line(error)) from error
+
+    def _begin(self, endpoint: Endpoint, body: bytearray) -> tuple[Steps, Any]:
+        """A request's steps and first job.
+
+        Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much.
+        """
         text = body.decode()
         if text.count("[") + text.count("{") > _MAX_PARTS:
             raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")
-        job = wire.read(kind, json.loads(text))
+        steps = endpoint(json.loads(text), self._pool.limits)
+        return steps, self._allowed(next(steps))
+
+    def _allowed(self, job: Any) -> Any:
+        """The job. Raises ValueError if it may use more than the service allows."""
         if isinstance(job, Job) and len(job.calls) > MAX_CALLS:
             raise ValueError(f"a job has at most {MAX_CALLS} calls")
         for name, value in vars(job.limits or self._pool.limits).items():

@@ -1,14 +1,11 @@
-import asyncio
 import dataclasses
 import json
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from aiohttp import web
+from service import running
 
 from sandbox import (
     CheckJob,
@@ -24,27 +21,9 @@ from sandbox import (
 )
 from sandbox.remote import client
 from sandbox.remote.client import RemoteJudge
-from sandbox.remote.connections import listening
 from sandbox.remote.server import make_app, serve
 
 DOUBLE = "def f(x):\n    return x * 2\n"
-
-
-@contextmanager
-def running(app: web.Application, most: int = 100, port: int = 0) -> Iterator[str]:
-    """The address of an application that serves, over at most that many connections, while the block lasts."""
-    loop = asyncio.new_event_loop()
-    serving = listening(app, "127.0.0.1", port, most)
-    host, port = loop.run_until_complete(serving.__aenter__())
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        yield f"http://{host}:{port}"
-    finally:
-        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def get(address: str) -> str:

@@ -206,8 +206,8 @@ def test_too_many_jobs_are_told_to_come_back_and_a_judge_does():
         RemoteJudge([address], connections=8) as remote,
     ):
         answers = list(threads.map(lambda _: post(address, as_body(SPIN)), range(8)))
-        assert {status for status, *_ in answers} == {200, 503}
-        assert all(headers["Retry-After"] == "1" for status, _, headers in answers if status == 503)
+        assert {status for status, *_ in answers} == {200, 429}
+        assert all(headers["Retry-After"] == "1" for status, _, headers in answers if status == 429)
         assert all(execution.valid for execution in remote.execute([HONEST] * 8))
 
 
@@ -220,10 +220,10 @@ def test_requests_hold_no_more_memory_than_they_may(jail: SandboxPool, monkeypat
     monkeypatch.setattr(server, "MAX_REQUESTS", 2_000)
     with running(make_app(jail)) as address, ThreadPoolExecutor(8) as threads:
         status, text, headers = post(address, as_body(program="#" * 3_000))
-        assert (status, headers["Retry-After"]) == (503, "1"), text
+        assert (status, headers["Retry-After"]) == (429, "1"), text
         spin = as_body(dataclasses.replace(SPIN, program=SPIN.program + "#" * 600))
         statuses = {status for status, *_ in threads.map(lambda _: post(address, spin), range(8))}
-        assert statuses == {200, 503}
+        assert statuses == {200, 429}
         assert judges(address)
 
 
