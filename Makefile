@@ -135,6 +135,7 @@ lab-pictures: .venv/dev
 
 wheel: .venv/dev
 	$(BIN)/python -m build
+	$(BIN)/python -m build --outdir dist judge
 
 clean:
 	rm -rf .venv .cache build dist docs/_build *.egg-info

@@ -19,6 +19,7 @@ __all__ = [
     "problem_files",
     "reading",
     "rows",
+    "source_code",
     "sources",
     "storage",
     "validate",

@@ -58,7 +58,7 @@ PARSED = {
     "serve": "tests/serve/test_serve_http.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "hf", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "hf", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -202,7 +202,7 @@ def _check_install(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if argument.startswith("requirements/"):
             assert (ROOT / argument).is_file()
-        elif not argument.startswith("-") and not argument.startswith("dist/"):
+        elif not argument.startswith(("-", "dist/", "./judge")):
             named = argument.replace(".[", "codea1-jax[", 1)
             assert Requirement(named).name == "codea1-jax" and Requirement(named).extras <= extras, argument
 
@@ -289,6 +289,8 @@ def test_packages_import_only_what_is_below_them_in_the_architecture_table():
 def test_data_and_execution_import_nothing_from_the_method():
     assert "codea1_jax" not in _imported(ROOT, "data_pipeline") | _imported(ROOT, "sandbox")
     assert "data_pipeline" not in _imported(ROOT, "sandbox")
+    assert "codea1_jax" not in _imported(ROOT, "codea1_judge")
+    assert "codea1_judge" not in _imported(ROOT, "data_pipeline") | _imported(ROOT, "sandbox")
 
 
 def _imported(folder: Path, part: str) -> set[str]:

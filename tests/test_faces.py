@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-WALLS = "codea1_jax", "data_pipeline", "sandbox", "configs", "launch"
+WALLS = "codea1_jax", "codea1_judge", "data_pipeline", "sandbox", "configs", "launch"
 USERS = *WALLS, "benches", "scripts", "tests"
 PAGES = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
 SOURCES = [path.read_text(encoding="utf-8") for user in USERS for path in (ROOT / user).rglob("*.py")]

@@ -13,7 +13,7 @@ import pytest
 from tiny_run import SETTINGS
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("codea1_jax", "configs", "data_pipeline", "sandbox")
+PACKAGES = ("codea1_jax", "codea1_judge", "configs", "data_pipeline", "sandbox")
 
 
 @pytest.fixture(scope="module")

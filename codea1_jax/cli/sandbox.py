@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from codea1_jax.cli._arguments import Commands, port, positive
-from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from codea1_jax.common.errors import UserError
 
 VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`, whose import would slow down --help
 
@@ -28,31 +24,20 @@ def add(commands: Commands) -> None:
     serve.add_argument(
         "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
     )
+    serve.add_argument(
+        "--max-seconds", type=positive, default=600, help="most that a request may ask for; default: %(default)s"
+    )
+    serve.add_argument("--max-memory-mb", type=positive, help="the same of memory; default: what this host has")
     serve.set_defaults(run=_serve)
 
 
-def _check(_options: argparse.Namespace) -> int:
-    from sandbox.host.doctor import report
+def _check(options: argparse.Namespace) -> int:
+    from codea1_judge import cli
 
-    diagnosis = report()
-    print(diagnosis)
-    return DONE if diagnosis.jailed else BAD_INPUT
+    return cli.check(options)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from sandbox import SandboxPool
-    from sandbox.remote.bearer import read_token
+    from codea1_judge import cli
 
-    try:
-        from sandbox.remote.server import serve
-    except ModuleNotFoundError as error:
-        raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
-    token = read_token(options.token_file)
-    with SandboxPool(options.workers or os.cpu_count(), preload=options.preload) as pool:
-
-        def on_ready() -> None:
-            kept = f"{pool.workers} {pool.backend} workers"
-            print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
-
-        serve(pool, options.host, options.port, token, on_ready)
-    return DONE
+    return cli.serve(options)

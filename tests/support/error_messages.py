@@ -17,7 +17,7 @@ from launch.shell import LaunchError
 from sandbox import SandboxError
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("codea1_jax", "data_pipeline", "launch", "sandbox")
+PACKAGES = ("codea1_jax", "codea1_judge", "data_pipeline", "launch", "sandbox")
 GAP = "…"
 
 # What the two command lines print as one line, and argparse; what refuses a row of data, or a client of a server.
@@ -29,6 +29,7 @@ VALUE_ERRORS = {
     *("codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
     *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
     *("data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
+    *("codea1_judge/judge.py", "codea1_judge/submit.py", "sandbox/remote/run_code.py"),  # or answered by a service
     "codea1_jax/rollout/capacity.py",
     "codea1_jax/rollout/requests.py",
 }

@@ -1,0 +1,29 @@
+"""The judge by itself: which tests a program passes, by a verdict that the program cannot forge.
+
+    from codea1_judge import Judge
+
+    with Judge() as judge:
+        verdicts = judge.judge("def double(x): return x + x", ["assert double(2) == 4", "assert double('a') == 'aa'"])
+    assert verdicts.passed
+
+A test is a line `assert CALL == VALUE`, which may state a tolerance (`== pytest.approx(VALUE)`), or of a program that
+reads standard input a pair of texts: the input, and the output that must come out. Limits, jobs and the rest of the
+language are those of `sandbox`; rows of datasets are read by `data_pipeline`, whose problems state tests as well.
+"""
+
+from codea1_judge.judge import Judge
+from codea1_judge.reading import program_in
+from data_pipeline import Problem, load
+from sandbox import Limits, SandboxError, SandboxUnavailable, Verdicts
+
+__all__ = [
+    "Judge",
+    "Limits",
+    "Problem",
+    "SandboxError",
+    "SandboxUnavailable",
+    "Verdicts",
+    "cli",
+    "load",
+    "program_in",
+]

@@ -1,0 +1,77 @@
+"""`codea1-judge check` and `codea1-judge serve`; in the trainer's command line `codea1 sandbox`.
+
+Exit codes: 0 done; 1 failed for an external reason; 2 bad input, or programs cannot be judged here (one line names it
+and the fix).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from sandbox.host.doctor import report
+from sandbox.remote.bearer import VARIABLE, read_token
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except SandboxUnavailable as error:
+        print(f"codea1-judge: {error}", file=sys.stderr)
+        return 2
+    except (OSError, SandboxError) as error:
+        print(f"codea1-judge: {error}", file=sys.stderr)
+        return 1
+
+
+def check(_options: argparse.Namespace) -> int:
+    """Prints what works on this host."""
+    diagnosis = report()
+    print(diagnosis)
+    return 0 if diagnosis.jailed else 2
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Judges over HTTP until stopped. Raises SandboxUnavailable, SandboxError and OSError."""
+    try:
+        from codea1_judge.submit import submit  # noqa: PLC0415  (needs aiohttp)
+        from sandbox.remote.server import ENDPOINTS, most_limits  # noqa: PLC0415
+        from sandbox.remote.server import serve as serve_pool  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise SandboxUnavailable(
+            f"serving needs {error.name}: pip install 'codea1-judge[serve]' or 'codea1-jax[serve]'"
+        ) from error
+    token = read_token(options.token_file)
+    with SandboxPool(options.workers or os.cpu_count(), preload=options.preload) as pool:
+
+        def on_ready() -> None:
+            kept = f"{pool.workers} {pool.backend} workers"
+            print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
+
+        most = most_limits(options.max_seconds, options.max_memory_mb)
+        serve_pool(pool, options.host, options.port, token, on_ready, {**ENDPOINTS, "/submit": submit}, most)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("codea1-judge", description="Judge untrusted Python programs.", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("check", help="check what works on this host, and suggest fixes").set_defaults(run=check)
+    served = commands.add_parser("serve", help="judge over HTTP", allow_abbrev=False)
+    served.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    served.add_argument("--port", type=int, default=8787, help="default: %(default)s")
+    served.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
+    served.add_argument("--workers", type=int, help="jails kept; default: one per core")
+    served.add_argument(
+        "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
+    )
+    served.add_argument(
+        "--max-seconds", type=int, default=600, help="most that a request may ask for; default: %(default)s"
+    )
+    served.add_argument("--max-memory-mb", type=int, help="the same of memory; default: what this host has")
+    served.set_defaults(run=serve)
+    return parser

@@ -1,0 +1,146 @@
+"""Programs and tests in, verdicts out."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Self
+
+import sandbox
+from data_pipeline import Problem
+from data_pipeline.golden import golden_line, read_golden_test, read_golden_tests, stream_line
+from data_pipeline.source_code import first_called, parse
+from sandbox import (
+    EXACT,
+    CheckJob,
+    CheckResult,
+    Job,
+    JudgeJob,
+    Limits,
+    Rejected,
+    SandboxPool,
+    SandboxUnavailable,
+    Task,
+    Test,
+    Verdicts,
+    encode_stated,
+)
+
+Tests = Problem | Sequence[str] | Sequence[Sequence[str]]
+"""Asserts; or pairs of an input and an output; or a problem, whose golden tests count."""
+
+_REMEMBERED = 1_024  # suites whose stated values are kept: a question is usually judged many times in a row
+
+
+class Judge:
+    """Judges programs in jails of this machine, or at `addresses` (``http://host:port``) that run `codea1-judge serve`.
+
+    `workers` is the number of jails, or of connections; `limits` are those of programs that are judged without their
+    own; `preload` names packages of this environment that programs may import. `backend` is "auto" (the jail, or
+    SandboxUnavailable), or "process": limits, but no jail.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        limits: Limits | None = None,
+        preload: Sequence[str] = (),
+        backend: sandbox.BackendName = "auto",
+        addresses: Sequence[str] = (),
+        token: str = "",
+    ) -> None:
+        """Raises SandboxUnavailable where programs cannot be judged; its message names what is missing."""
+        if addresses:
+            self._judge: sandbox.Judge = _remote(addresses, token, limits, workers)
+        else:
+            self._judge = SandboxPool(workers, backend, limits, preload)
+        self._read = lru_cache(_REMEMBERED)(self._read_tests)
+
+    def judge(self, program: str, tests: Tests, entry_point: str = "", limits: Limits | None = None) -> Verdicts:
+        """The verdict on each test, in order. Raises what `submit` does, and SandboxError."""
+        return self.submit(program, tests, entry_point, limits).result()
+
+    def submit(
+        self, program: str, tests: Tests, entry_point: str = "", limits: Limits | None = None
+    ) -> Future[Verdicts]:
+        """The verdicts as a future, which raises SandboxError where the judge, not the program, failed.
+
+        `entry_point` names the function that asserts call; by default the first that they call. Raises ValueError for
+        a test that is not in the language of tests: none is left out silently.
+        """
+        if not isinstance(tests, Problem):
+            tests = tuple(test if isinstance(test, str) else tuple(test) for test in tests)
+        problem, read = self._read(tests, entry_point)
+        job = JudgeJob(problem.driven(problem.preamble + program), read, limits, problem.called, problem.task)
+        return self._judge.submit_judge(job)
+
+    def check(self, program: str, check: str, entry_point: str, limits: Limits | None = None) -> CheckResult:
+        """How a dataset's own check of a program ended: code with `check(candidate)`, unittest classes or asserts.
+
+        It runs in a process of its own, which calls the program's function in another. Raises SandboxError.
+        """
+        return self._judge.execute([CheckJob(program, check, entry_point, limits)])[0]
+
+    def close(self) -> None:
+        """Finish what was submitted, then end the jails."""
+        self._judge.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._judge.__exit__(kind, error, trace)
+
+    def _read_tests(
+        self, tests: Problem | tuple[str | tuple[str, ...], ...], entry_point: str
+    ) -> tuple[Problem, tuple[Test, ...]]:
+        """A problem, and its tests with the values that they state. Raises ValueError."""
+        problem = tests if isinstance(tests, Problem) else problem_of(tests, entry_point)
+        read = read_golden_tests(problem)
+        if not read:
+            raise ValueError("there are no tests to judge by")
+        if problem.checker:
+            raise ValueError("a checker decides on the problem's outputs: see data_pipeline.checking")
+        values = self._values([test.stated for test in read], problem.task)
+        tolerances = [problem.tolerance if test.tolerance == EXACT else test.tolerance for test in read]
+        return problem, tuple(
+            Test(test.call, value, tolerance=tolerance)
+            for test, value, tolerance in zip(read, values, tolerances, strict=True)
+        )
+
+    def _values(self, stated: Sequence[str], task: Task) -> list[str]:
+        """The canonical texts of stated answers; those that are not literals are computed. Raises ValueError."""
+        known = {text: encode_stated(text, task) for text in stated}
+        unknown = tuple(text for text, value in known.items() if value is None)
+        if unknown:
+            outcomes = self._judge.execute([Job("", unknown)])[0].outcomes
+            known |= {text: outcome.value for text, outcome in zip(unknown, outcomes, strict=True)}
+        values = [value for text in stated if (value := known[text]) is not None]
+        if len(values) < len(stated):
+            raise ValueError(f"{next(text for text in stated if known[text] is None)} states no value")
+        return values
+
+
+def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") -> Problem:
+    """A problem that consists of its tests. Raises ValueError for one that is not a test."""
+    if all(isinstance(test, tuple) and len(test) == 2 for test in tests):
+        lines = [stream_line(given, expected) for given, expected in tests]
+        return Problem("", "", "", "", tuple(lines), task=Task.STREAM)
+    if not all(isinstance(test, str) for test in tests):
+        raise ValueError("tests are asserts, or pairs of an input and an output")
+    statements = [each for test in tests for each in parse(str(test), "a test").body]
+    name = entry_point or first_called(statements)
+    if not name:
+        raise ValueError("the tests call no function")
+    read = [read_golden_test(statement, name) for statement in statements]
+    rejected = next((test for test in read if isinstance(test, Rejected)), None)
+    if rejected:
+        raise ValueError(f"test {read.index(rejected) + 1} of {len(read)}: {rejected.reason}")
+    return Problem("", "", "", name, tuple(golden_line(test) for test in read if not isinstance(test, Rejected)))
+
+
+def _remote(addresses: Sequence[str], token: str, limits: Limits | None, connections: int | None) -> sandbox.Judge:
+    try:
+        from sandbox.remote.client import RemoteJudge  # noqa: PLC0415  (needs httpx2)
+    except ModuleNotFoundError as error:
+        raise SandboxUnavailable(f"judging elsewhere needs {error.name}: pip install {error.name}") from error
+    return RemoteJudge(addresses, token, limits, connections)

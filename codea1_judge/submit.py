@@ -1,0 +1,119 @@
+"""SandboxFusion's POST /submit: a response to a problem, whose row comes with the request (`config.provided_data`).
+
+Judged as by SandboxFusion, except that a program cannot forge it: expected outputs stay in this process, and a
+problem's asserts or check run in a process that the program is not in.
+"""
+
+import json
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from codea1_judge.reading import program_in
+from data_pipeline.source_code import first_called, parse
+from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
+from sandbox.remote.run_code import answer_of, as_object, as_python, limits_of, response
+
+_SECONDS = 20.0  # SandboxFusion's own default
+_CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
+_LEAST = 1e-10  # of which it is taken at least
+_MOST_CODE = 1 << 20  # characters of a check, which is parsed here
+
+Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
+
+
+def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str, Any]]:
+    """Judges a completion, and answers with an EvalResult. Raises ValueError."""
+    fields = as_object(document, "the request")
+    config = as_object(fields.get("config"), "config")
+    as_python({"language": config.get("language") or "python"})
+    if config.get("custom_extract_logic"):
+        raise ValueError("custom_extract_logic is not supported here")
+    row = as_object(config.get("provided_data"), "config.provided_data, the problem's row, which is not kept here,")
+    completion = fields.get("completion")
+    if not isinstance(completion, str):
+        raise ValueError("completion must be a text")
+    program, limits = program_in(completion), limits_of(config, own, _SECONDS)
+    test = _test_of(row)
+    if isinstance(test, str):
+        cases = yield from _check(row, test, program, limits)
+    else:
+        cases = yield from _runs(test, program, limits, bool((config.get("extra") or {}).get("run_all_cases")))
+    accepted = all(case["passed"] for case in cases)
+    return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program, "tests": cases}
+
+
+def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
+    """Code that checks a function, or the inputs and outputs of a script. Raises ValueError."""
+    test = row.get("test_list") or row.get("test")
+    if isinstance(test, dict):
+        if test.get("asset") not in (None, "", "{}", {}):
+            raise ValueError("a test with assets is not supported here")
+        test = str(test.get("code")).replace("#<INSERT>", "")
+    if isinstance(test, list) and all(isinstance(line, str) for line in test):
+        test = "\n".join(test)
+    if isinstance(test, str) and test.lstrip().startswith("[{"):
+        test = json.loads(test)
+    if isinstance(test, list):
+        return [_sample(case) for case in test]
+    if not isinstance(test, str) or not 0 < len(test) <= _MOST_CODE:
+        raise ValueError(f"the row's test must be a list of cases, or code of at most {_MOST_CODE} characters")
+    return test
+
+
+def _sample(case: Any) -> tuple[str, str]:
+    given = as_object(as_object(case, "a case").get("input"), "a case's input").get("stdin")
+    expected = as_object(case.get("output"), "a case's output").get("stdout")
+    if not isinstance(given, str) or not isinstance(expected, str):
+        raise ValueError("a case needs the texts input.stdin and output.stdout")
+    return given, expected
+
+
+def _check(row: Mapping[str, Any], check: str, program: str, limits: Limits) -> Cases:
+    """Runs the check apart from the program, or next to it where it patches modules, as BigCodeBench's do."""
+    labels = row.get("labels") or {}
+    labels = as_object(json.loads(labels) if isinstance(labels, str) else labels, "the row's labels")
+    name = labels.get("entry_point") or first_called(parse(check, "the test").body)
+    if not isinstance(name, str):
+        raise ValueError("the test calls no function, and labels.entry_point names none")
+    whole = f"{labels.get('test_setup_code') or ''}\n{check}"
+    result = yield CheckJob(program, whole, name, limits, in_process="unittest" in check)
+    return [_checked(result)]
+
+
+def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:
+    """The program's runs, to the first that fails."""
+    cases: list[dict[str, Any]] = []
+    for given, expected in samples:
+        ran = yield ScriptJob(program, given, limits)
+        passed = ran.exit_code == 0 and _is_right(ran.stdout, expected)
+        cases.append(_case(passed, answer_of(ran)))
+        if not passed and not runs_all:
+            break
+    return cases
+
+
+def _checked(result: CheckResult) -> dict[str, Any]:
+    late = result.verdict.status is Status.TIMED_OUT
+    words = "" if result.passed else f"{result.verdict.status}: {result.verdict.detail}"
+    ended = ("TimeLimitExceeded", None) if late else ("Finished", int(not result.passed))
+    return _case(result.passed, response(*ended, "", words, result.cpu_seconds))
+
+
+def _case(passed: bool, run: Mapping[str, Any]) -> dict[str, Any]:
+    return {"passed": passed, "exec_info": run, "test_info": None}
+
+
+def _is_right(printed: str, expected: str) -> bool:
+    """Line by line, whatever the case and the blanks at their ends; a line that is a float up to 5 digits."""
+    lines, right = (text.strip().split("\n") for text in (printed, expected))
+    return len(lines) == len(right) and all(map(_is_same, lines, right))
+
+
+def _is_same(printed: str, expected: str) -> bool:
+    if printed.strip().lower() == expected.strip().lower():
+        return True
+    try:
+        a, b = float(printed), float(expected)
+    except ValueError:
+        return False
+    return abs(a - b) < _CLOSE * max(abs(b), _LEAST)

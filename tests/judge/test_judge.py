@@ -1,0 +1,133 @@
+"""The judge's own face: programs and tests in, verdicts out; what is not a test is refused, never left out."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from codea1_judge import Judge, Limits, Problem, SandboxUnavailable, cli, load, program_in
+from sandbox import Task
+
+DOUBLE = "def double(x):\n    return x + x"
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(workers=2, limits=Limits(call_seconds=0.5, program_seconds=4)) as made:
+        yield made
+
+
+def test_a_function_is_judged_by_asserts(judge: Judge):
+    tests = ["assert double(2) == 4", "assert [1, 1] == double([1])", "assert double('a') == 'a'"]
+    verdicts = judge.judge(DOUBLE, tests)
+    assert [verdict.passed for verdict in verdicts.tests] == [True, True, False]
+    assert (verdicts.passed, verdicts.share) == (False, pytest.approx(2 / 3))
+    assert judge.judge(DOUBLE, tests[:2]).passed
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("def f(x):\n    raise ValueError", "raised"),
+        ("def f(x):\n    while True: pass", "timed out"),
+        ("import os\nprint('passed')\nos._exit(0)", "crashed"),
+        ("class Liar:\n    def __eq__(self, other): return True\ndef f(x): return Liar()", "not plain data"),
+        ("def f(x) return", "raised"),
+    ],
+)
+def test_what_does_not_pass_is_told_apart(judge: Judge, program: str, status: str):
+    verdicts = judge.judge(program, ["assert f(1) == 1"])
+    assert [verdict.status for verdict in verdicts.tests] == [status] and not verdicts.passed
+
+
+def test_stated_answers_may_be_expressions_and_have_tolerances(judge: Judge):
+    program = "def f(n): return [0.1 + 0.2] * n"
+    tests = ["assert f(2) == [0.3] * 2", "assert f(1)[0] == pytest.approx(0.31, abs=0.02)", "assert f(1) == [0.31]"]
+    assert [verdict.passed for verdict in judge.judge(program, tests).tests] == [True, True, False]
+
+
+def test_a_script_is_judged_by_what_it_prints(judge: Judge):
+    verdicts = judge.judge("print(int(input()) * 2.0)", [("2", "4"), ("3", "6.0\n"), ("4", "9"), ("x", "x")])
+    assert [verdict.status for verdict in verdicts.tests] == ["passed", "passed", "failed", "raised"]
+
+
+def test_the_entry_point_is_what_the_tests_call_unless_it_is_named(judge: Judge):
+    assert judge.judge("def max(x): return x", ["assert max(3) == 3"], entry_point="max").passed
+    assert judge.judge(DOUBLE, ["assert sorted(double([1])) == [1, 1]"]).passed
+
+
+def test_many_programs_are_judged_at_once_and_limits_may_be_a_programs_own(judge: Judge):
+    slow = "import time\ndef double(x):\n    while time.process_time() < 0.7: pass\n    return x + x"
+    tests = ["assert double(2) == 4"]
+    pending = [
+        judge.submit(DOUBLE, tests),
+        judge.submit(slow, tests),
+        judge.submit(slow, tests, "", Limits(call_seconds=5)),
+    ]
+    assert [future.result().passed for future in pending] == [True, False, True]
+
+
+def test_a_datasets_own_check_runs(judge: Judge):
+    check = "def check(candidate):\n    assert candidate(2) == 4"
+    assert judge.check(DOUBLE, check, "double").passed
+    assert not judge.check("def double(x): raise SystemExit(0)", check, "double").passed
+
+
+def test_problems_of_files_are_judged_by_their_golden_tests(judge: Judge, tmp_path):
+    problems = load("docs/problems.jsonl").problems
+    assert {problem.task for problem in problems} == {Task.FUNCTION}
+    for problem in problems:
+        assert judge.judge(problem.solution, problem).passed
+        assert not judge.judge("def nothing(): pass", problem).passed
+
+
+@pytest.mark.parametrize(
+    ("tests", "reason"),
+    [
+        ([], "no tests to judge by"),
+        (["assert f(1) == 1", "assert f.__name__ == 'f'"], "test 2 of 2: "),
+        (["assert f(1) == g(1)"], "test 1 of 1: "),
+        (["assert f(1) == 1 / 0"], "1 / 0 states no value"),
+        (["assert 1 == 1"], "call no function"),
+        (["assert f(1 == 1"], "does not parse"),
+        (["assert f(1) == 1", ("1", "1")], "asserts, or pairs"),
+        ([("1", "1", "1")], "asserts, or pairs"),
+    ],
+)
+def test_what_is_not_a_test_is_refused(judge: Judge, tests: list, reason: str):
+    with pytest.raises(ValueError, match=reason):
+        judge.judge("def f(x): return x", tests)
+
+
+def test_a_problem_whose_checker_decides_is_refused(judge: Judge):
+    problem = Problem(
+        "p", "", "", "", ('["1\\n", "1"]',), task=Task.STREAM, checker="def check(given, output, expected): ..."
+    )
+    with pytest.raises(ValueError, match="checker"):
+        judge.judge("print(1)", problem)
+
+
+@pytest.mark.parametrize(
+    ("response", "program"),
+    [
+        ("Sure:\n```python\nx = 1\n```\nDone.", "x = 1\n"),
+        ("```py\nx = 1\n```\n\n```\nx = 2\n```", "x = 2\n"),
+        ("x = 3", "x = 3"),
+        ("```python\nx = 4\n```\n```bash\nls\n```", "x = 4\n"),
+    ],
+)
+def test_the_program_is_the_last_block_of_python(response: str, program: str):
+    assert program_in(response) == program
+
+
+def test_without_a_service_it_says_so():
+    with pytest.raises(SandboxUnavailable, match="no judge answers"):
+        Judge(addresses=["http://127.0.0.1:9"])
+
+
+def test_the_command_checks_the_host_and_refuses_in_one_line(capsys, monkeypatch):
+    assert cli.main(["check"]) == 0
+    assert "ok   jail " in capsys.readouterr().out
+    monkeypatch.delenv("CODEA1_SANDBOX_TOKEN", raising=False)
+    assert cli.main(["serve", "--workers=1", "--host=0.0.0.0"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("codea1-judge: ") and "needs a token" in err and err.count("\n") == 1

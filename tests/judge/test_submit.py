@@ -1,0 +1,155 @@
+"""SandboxFusion's submit: a completion judged by the row that comes with it, and not by what it claims."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from service import running
+
+from codea1_judge.submit import submit
+from data_pipeline.sandbox_fusion import FORMAT
+from sandbox import Limits, SandboxPool
+from sandbox.remote.server import ENDPOINTS, make_app
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[str]:
+    limits = Limits(call_seconds=2, load_seconds=2, program_seconds=4)
+    with (
+        SandboxPool(workers=2, limits=limits) as pool,
+        running(make_app(pool, endpoints={**ENDPOINTS, "/submit": submit})) as address,
+    ):
+        yield address
+
+
+def ask(service: str, completion: object, row: object, **config: Any) -> tuple[int, Any]:
+    config = {"language": "python", "run_timeout": 2, "provided_data": row, "extra": {}} | config
+    sent = {"dataset": "any", "id": 7, "completion": completion, "config": config}
+    request = urllib.request.Request(f"{service}/submit", json.dumps(sent).encode())
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def case(given: str, expected: str) -> dict[str, Any]:
+    return {"input": {"stdin": given}, "output": {"stdout": expected}}
+
+
+DOUBLE = {
+    "id": 1,
+    "content": "Double it.",
+    "labels": {},
+    "test": [case("2\n", "4\n"), case("3", "6.0"), case("5", "10")],
+}
+CHECKED = {"id": 2, "content": "Write f.", "labels": "{}", "test": "assert f(1) == 2\nassert f(2) == 4"}
+
+
+def fenced(code: str) -> str:
+    return f"Here:\n```python\n{code}\n```\nDone."
+
+
+@pytest.mark.parametrize(
+    ("code", "passed"),
+    [
+        ("print(int(input()) * 2)", [True, True, True]),
+        ("print(float(input()) * 2)", [True, True, True]),
+        ("print(min(6, int(input()) * 2))", [True, True, False]),
+        ("print(4)", [True, False]),  # those behind the first failure are not run
+        ("print(int(input()) * 2); exit(1)", [False]),
+        ("while True: pass", [False]),
+        ("print(", [False]),
+    ],
+)
+def test_a_script_is_accepted_if_every_output_is_right(service: str, code: str, passed: list[bool]):
+    status, answer = ask(service, fenced(code), DOUBLE | {"test": json.dumps(DOUBLE["test"])})
+    assert status == 200 and [each["passed"] for each in answer["tests"]] == passed
+    assert answer["accepted"] is all(passed)
+    assert (answer["id"], answer["extracted_code"]) == (7, code + "\n")
+    assert answer["tests"][0]["exec_info"]["run_result"]["status"] in ("Finished", "TimeLimitExceeded")
+
+
+def test_all_cases_are_run_where_that_is_asked_for(service: str):
+    answer = ask(service, fenced("print(4)"), DOUBLE, extra={"run_all_cases": True})[1]
+    assert [each["passed"] for each in answer["tests"]] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("YES ", "yes", True),
+        ("a \nb", "a\nb\n", True),
+        ("a\n\nb", "a\nb", False),
+        ("0.333333", "0.3333333333", True),
+        ("0.3333", "0.3333333333", False),
+        ("1 2", "1  2", False),
+        ("", "", True),
+        ("nan", "nan", True),
+        ("inf", "1", False),
+    ],
+)
+def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, printed: str, expected: str, same: bool):
+    row = DOUBLE | {"test": [case("", expected)]}
+    assert ask(service, fenced(f"print({printed!r})"), row)[1]["accepted"] is same
+
+
+# Each is accepted by a service that appends the asserts to the program and looks at its exit code.
+FORGERIES = [
+    "import os\nos._exit(0)",
+    "import sys\nsys.exit(0)",
+    "import atexit, os\natexit.register(os._exit, 0)\nf = None",
+]
+FORGERIES += [
+    "class Any:\n    def __eq__(self, other): return True\ndef f(x): return Any()",
+    "def f(x): raise SystemExit(0)",
+]
+
+
+@pytest.mark.parametrize("row", [CHECKED, CHECKED | {"test": {"code": f"#<INSERT>\n{CHECKED['test']}"}}])
+def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: str, row: dict):
+    assert ask(service, fenced("def f(x): return x + x"), row)[1]["accepted"] is True
+    refused = ask(service, fenced("def f(x): return 2"), row)[1]
+    assert refused["accepted"] is False
+    assert refused["tests"][0]["exec_info"]["run_result"]["return_code"] == 1
+    for forgery in FORGERIES:
+        assert ask(service, fenced(forgery), row)[1]["accepted"] is False, forgery
+
+
+@pytest.mark.parametrize(
+    ("completion", "row", "config", "reason"),
+    [
+        ("x", DOUBLE, {"language": "cpp"}, "language must be python"),
+        ("x", None, {}, "the problem's row, which is not kept here"),
+        (None, DOUBLE, {}, "completion must be a text"),
+        ("x", DOUBLE | {"test": []}, {}, "must be a list of cases, or code"),
+        ("x", DOUBLE | {"test": [{"input": {}, "output": {}}]}, {}, "input.stdin and output.stdout"),
+        ("x", DOUBLE | {"test": "assert True"}, {}, "calls no function"),
+        ("x", DOUBLE | {"test": "eJxrYJ..."}, {}, "does not parse"),
+        (
+            "x",
+            {"content": "Q", "labels": {}, "test": {"code": "assert f() == 1", "asset": {"a": "eA=="}}},
+            {},
+            "assets",
+        ),
+        ("x", DOUBLE, {"custom_extract_logic": "submit_code_blocks([])"}, "custom_extract_logic"),
+        ("x", DOUBLE, {"run_timeout": 10_000}, "can be at most 600 here"),
+    ],
+)
+def test_what_it_cannot_judge_is_refused_and_not_rejected(service: str, completion, row, config: dict, reason: str):
+    status, text = ask(service, completion, row, **config)
+    assert status == 400 and reason in text
+
+
+@pytest.mark.parametrize("name", ["mbpp", "evoeval", "shadow_humaneval"])
+def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service: str, real_rows, name: str):
+    """A row's own solution is right there as well; a program that exits before its asserts is right there alone."""
+    rows = (real_rows.kodcode.parent / "rows" / f"{name}.jsonl").read_text().splitlines()
+    for row in map(json.loads, rows):
+        solution = FORMAT.problem_of(row).solution
+        assert ask(service, fenced(solution), row)[1]["accepted"] is True, row["id"]
+        for wrong in ("pass", "import os\nos._exit(0)"):
+            assert ask(service, fenced(wrong), row)[1]["accepted"] is False, row["id"]
