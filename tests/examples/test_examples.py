@@ -1,0 +1,147 @@
+"""The reward functions of examples/, called as their frameworks call them; stand-ins take the frameworks' places."""
+
+import asyncio
+import json
+import sys
+import types
+from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TESTS = ["assert double(2) == 4", "assert double('a') == 'aa'"]
+RIGHT = "Here it is:\n```python\ndef double(x):\n    return x + x\n```"
+HALF = "```python\ndef double(x):\n    return 4\n```"
+LIES = "```python\nprint('passed')\nimport os\nos._exit(0)\n```"
+
+
+@pytest.fixture
+def example() -> Iterator[Callable[[str], Any]]:
+    """Loads an example, as a module of its own."""
+    loaded = []
+
+    def load(name: str) -> Any:
+        spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        assert spec and spec.loader
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        loaded.append(module)
+        return module
+
+    yield load
+    for module in loaded:
+        if module.judge.cache_info().currsize:
+            module.judge().close()
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(json.dumps({"question": "Write double(x).", "tests": TESTS}) + "\n")
+    return path
+
+
+def test_trl_gets_a_reward_for_each_completion_text_or_conversation(example):
+    passed_tests = example("trl_reward").passed_tests
+    # trl 1.16.0, trl/trainer/grpo_trainer.py: reward_func(prompts=, completions=, completion_ids=, **reward_kwargs)
+    batch = {"completion_ids": [[1]] * 3, "tests": [TESTS] * 3, "trainer_state": None, "log_metric": print}
+    texts = [RIGHT, HALF, LIES]
+    assert passed_tests(prompts=["q"] * 3, completions=texts, **batch) == [1.0, 0.5, 0.0]
+    talks = [[{"role": "assistant", "content": text}] for text in texts]
+    assert passed_tests(prompts=[[{"role": "user", "content": "q"}]] * 3, completions=talks, **batch) == [1.0, 0.5, 0.0]
+
+
+def test_verl_gets_a_score_for_a_response(example):
+    compute_score = example("verl_reward").compute_score
+    # verl 0.9.1, verl/experimental/reward_loop/reward_manager/naive.py: by these names, with a router's in addition
+    row = {"data_source": "mine", "ground_truth": json.dumps(TESTS), "extra_info": {"index": 0}}
+    assert [compute_score(solution_str=text, **row) for text in (RIGHT, HALF, LIES)] == [1.0, 0.5, 0.0]
+    streams = json.dumps([["1\n", "2\n"], ["2\n", "4\n"]])
+    script = "```python\nprint(int(input()) * 2)\n```"
+    assert (
+        compute_score(data_source="mine", solution_str=script, ground_truth=streams, reward_router_address=None) == 1.0
+    )
+
+
+def test_an_outage_is_no_reward(example, monkeypatch):
+    from sandbox import SandboxError
+
+    module = example("verl_reward")
+    judge = module.judge()
+
+    def broken(*_: object) -> None:
+        raise SandboxError("no worker of the judge can be started")
+
+    monkeypatch.setattr(judge, "submit", broken)
+    with pytest.raises(SandboxError):
+        module.compute_score("mine", RIGHT, json.dumps(TESTS))
+
+
+class Generic:
+    """A class that takes parameters."""
+
+    def __class_getitem__(cls, _parameters: object) -> type:
+        return cls
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: object) -> None:
+    parts = name.split(".")
+    for i in range(1, len(parts) + 1):
+        module = types.ModuleType(".".join(parts[:i]))
+        if i == len(parts):
+            vars(module).update(members)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        if i > 1:
+            setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], module)
+
+
+def test_verifiers_gets_tasks_and_their_rewards(example, monkeypatch, questions: Path):
+    class Task(Generic):
+        def __init__(self, data: Any, config: Any) -> None:
+            self.data, self.config = data, config
+
+    class Taskset(Generic):
+        def __init__(self, config: Any) -> None:
+            self.config = config
+
+    class TaskData(BaseModel):
+        prompt: str | None = None
+
+    class TasksetConfig(BaseModel):
+        task: Any = None
+
+    given = {"Task": Task, "TaskData": TaskData, "Taskset": Taskset, "TasksetConfig": TasksetConfig}
+    stand_in(monkeypatch, "verifiers.v1", reward=lambda method: method, Trace=object, **given)
+    module = example("verifiers_taskset")
+    (task,) = module.CodeTaskset(module.CodeConfig(path=questions)).load()
+    assert task.data.prompt == "Write double(x)."
+    rewards = [asyncio.run(task.passed_tests(types.SimpleNamespace(last_reply=text))) for text in (RIGHT, HALF, LIES)]
+    assert rewards == [1.0, 0.5, 0.0]
+
+
+def test_openenv_gets_an_episode_of_one_step(example, monkeypatch, questions: Path):
+    class Observation(BaseModel):
+        done: bool = False
+        reward: float | None = None
+
+    class State(BaseModel):
+        episode_id: str | None = None
+        step_count: int = 0
+
+    class Action(BaseModel):
+        pass
+
+    given = {"Action": Action, "Environment": Generic, "Observation": Observation, "State": State}
+    stand_in(monkeypatch, "openenv.core.env_server", create_fastapi_app=None, **given)
+    monkeypatch.setenv("QUESTIONS", str(questions))
+    module = example("openenv_environment")
+    for text, reward in ((RIGHT, 1.0), (HALF, 0.5), (LIES, 0.0)):
+        environment = module.CodeEnvironment()
+        asked = environment.reset(seed=3, episode_id="e")
+        assert (asked.text, asked.done, asked.reward) == ("Write double(x).", False, None)
+        answered = environment.step(module.Response(text=text))
+        assert (answered.done, answered.reward, environment.state.step_count) == (True, reward, 1)
