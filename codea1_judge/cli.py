@@ -50,11 +50,23 @@ def serve(options: argparse.Namespace) -> int:
 
         def on_ready() -> None:
             kept = f"{pool.workers} {pool.backend} workers"
-            print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
+            print(f"codea1-judge: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
 
         most = most_limits(options.max_seconds, options.max_memory_mb)
         serve_pool(pool, options.host, options.port, token, on_ready, {**ENDPOINTS, "/submit": submit}, most)
     return 0
+
+
+def _positive(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 0 < int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,15 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("check", help="check what works on this host, and suggest fixes").set_defaults(run=check)
     served = commands.add_parser("serve", help="judge over HTTP", allow_abbrev=False)
     served.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
-    served.add_argument("--port", type=int, default=8787, help="default: %(default)s")
+    served.add_argument("--port", type=_port, default=8787, help="default: %(default)s")
     served.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
-    served.add_argument("--workers", type=int, help="jails kept; default: one per core")
+    served.add_argument("--workers", type=_positive, help="jails kept; default: one per core")
     served.add_argument(
         "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
     )
     served.add_argument(
-        "--max-seconds", type=int, default=600, help="most that a request may ask for; default: %(default)s"
+        "--max-seconds", type=_positive, default=600, help="most that a request may ask for; default: %(default)s"
     )
-    served.add_argument("--max-memory-mb", type=int, help="the same of memory; default: what this host has")
+    served.add_argument("--max-memory-mb", type=_positive, help="the same of memory; default: what this host has")
     served.set_defaults(run=serve)
     return parser

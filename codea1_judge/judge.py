@@ -97,7 +97,7 @@ class Judge:
         problem = tests if isinstance(tests, Problem) else problem_of(tests, entry_point)
         read = read_golden_tests(problem)
         if not read:
-            raise ValueError("there are no tests to judge by")
+            raise ValueError("no tests were given")
         if problem.checker:
             raise ValueError("a checker decides on the problem's outputs: see data_pipeline.checking")
         values = self._values([test.stated for test in read], problem.task)

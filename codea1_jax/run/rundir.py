@@ -273,7 +273,7 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
 
 
 def _as_read_now(saved: Any, schema: type[BaseModel]) -> Any:
-    """A recorded configuration with the defaults of keys that came later; unchanged if it is no longer valid."""
+    """A recorded configuration with the defaults of keys that came later; unchanged if today's schema refuses it."""
     try:
         return schema.model_validate(saved).model_dump(mode="json")
     except ValidationError:

@@ -53,14 +53,16 @@ class SandboxPool(Judge):
     ) -> None:
         """Start `workers` zygotes (None: `default_workers`), and raise the soft limit of descriptors to what they need.
 
-        Raises SandboxUnavailable.
+        Raises SandboxUnavailable, and ValueError for fewer than one worker.
         """
+        if workers is not None and workers < 1:
+            raise ValueError(f"the judge needs at least one worker, not {workers}")
         self.limits = limits or Limits()
         _refuse_beyond_own(self.limits)
         self.pending = pending
         launch = plan_launch(backend, preload, packages)
         self.backend = launch.backend
-        count = workers or default_workers()
+        count = default_workers() if workers is None else workers
         require(count * DESCRIPTORS, f"{count} workers of the judge")
         start = partial(Worker, launch, preload)
         started: list[Worker] = []

@@ -11,8 +11,8 @@ from sandbox.remote.arrivals import busy
 class Turns:
     """Works on `at_once` jobs and lets `room` more wait. Whose turn is next goes around among the clients that wait.
 
-    So a client with thousands of waiting jobs delays each of another's jobs by one. Where there is no room for another
-    job to wait, the last one of the client that has the most is refused.
+    So a client with thousands of waiting jobs delays each of another's jobs by one. When `room` is
+    full, the last job of the client that has the most is refused.
     """
 
     def __init__(self, at_once: int, room: int) -> None:

@@ -83,7 +83,7 @@ def test_problems_of_files_are_judged_by_their_golden_tests(judge: Judge, tmp_pa
 @pytest.mark.parametrize(
     ("tests", "reason"),
     [
-        ([], "no tests to judge by"),
+        ([], "no tests were given"),
         (["assert f(1) == 1", "assert f.__name__ == 'f'"], "test 2 of 2: "),
         (["assert f(1) == g(1)"], "test 1 of 1: "),
         (["assert f(1) == 1 / 0"], "1 / 0 states no value"),
@@ -131,3 +131,19 @@ def test_the_command_checks_the_host_and_refuses_in_one_line(capsys, monkeypatch
     assert cli.main(["serve", "--workers=1", "--host=0.0.0.0"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("codea1-judge: ") and "needs a token" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "option", ["--workers=0", "--workers=-1", "--port=99999", "--max-seconds=0", "--max-memory-mb=x"]
+)
+def test_a_service_that_could_judge_nothing_is_refused_before_it_starts(option, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", option])
+    assert ended.value.code == 2
+    assert option.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_a_judge_without_workers_would_never_answer_and_is_refused(workers):
+    with pytest.raises(ValueError, match=f"at least one worker, not {workers}"):
+        Judge(workers)

@@ -1,4 +1,4 @@
-"""The judge's own distribution: installed where there is no trainer, it runs what its page shows."""
+"""The judge's own distribution: installed without the trainer, it runs what its page shows."""
 
 import re
 import shutil
