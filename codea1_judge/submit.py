@@ -4,19 +4,22 @@ Judged as by SandboxFusion, except that a program cannot forge it: expected outp
 problem's asserts or check run in a process that the program is not in.
 """
 
-import json
 from collections.abc import Generator, Mapping
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from codea1_judge.reading import program_in
 from data_pipeline.source_code import first_called, parse
 from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
+from sandbox.remote import wire
 from sandbox.remote.run_code import answer_of, as_object, as_python, limits_of, response
 
 _SECONDS = 20.0  # SandboxFusion's own default
 _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
 _MOST_CODE = 1 << 20  # characters of a check, which is parsed here
+_MOST_SHOWN = 1 << 16  # characters of a case's output in the answer, which has those of all cases
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
 
@@ -52,7 +55,7 @@ def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
     if isinstance(test, list) and all(isinstance(line, str) for line in test):
         test = "\n".join(test)
     if isinstance(test, str) and test.lstrip().startswith("[{"):
-        test = json.loads(test)
+        test = wire.parsed(test)
     if isinstance(test, list):
         return [_sample(case) for case in test]
     if not isinstance(test, str) or not 0 < len(test) <= _MOST_CODE:
@@ -71,7 +74,7 @@ def _sample(case: Any) -> tuple[str, str]:
 def _check(row: Mapping[str, Any], check: str, program: str, limits: Limits) -> Cases:
     """Runs the check apart from the program, or next to it where it patches modules, as BigCodeBench's do."""
     labels = row.get("labels") or {}
-    labels = as_object(json.loads(labels) if isinstance(labels, str) else labels, "the row's labels")
+    labels = as_object(wire.parsed(labels) if isinstance(labels, str) else labels, "the row's labels")
     name = labels.get("entry_point") or first_called(parse(check, "the test").body)
     if not isinstance(name, str):
         raise ValueError("the test calls no function, and labels.entry_point names none")
@@ -86,7 +89,7 @@ def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all
     for given, expected in samples:
         ran = yield ScriptJob(program, given, limits)
         passed = ran.exit_code == 0 and _is_right(ran.stdout, expected)
-        cases.append(_case(passed, answer_of(ran)))
+        cases.append(_case(passed, answer_of(replace(ran, stdout=ran.stdout[:_MOST_SHOWN]))))
         if not passed and not runs_all:
             break
     return cases
@@ -104,7 +107,10 @@ def _case(passed: bool, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_right(printed: str, expected: str) -> bool:
-    """Line by line, whatever the case and the blanks at their ends; a line that is a float up to 5 digits."""
+    """Line by line, whatever the case and the blanks at their ends; a line that is a float up to 5 digits.
+
+    Whole numbers are compared exactly. (SandboxFusion accepts 1000001 for 1000000.)
+    """
     lines, right = (text.strip().split("\n") for text in (printed, expected))
     return len(lines) == len(right) and all(map(_is_same, lines, right))
 
@@ -116,4 +122,6 @@ def _is_same(printed: str, expected: str) -> bool:
         a, b = float(printed), float(expected)
     except ValueError:
         return False
+    if a.is_integer() and b.is_integer():
+        return Decimal(printed) == Decimal(expected)
     return abs(a - b) < _CLOSE * max(abs(b), _LEAST)

@@ -8,6 +8,7 @@ assert that is still outside the suite language (exceptions, mocks, objects of t
 import ast
 import copy
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -159,8 +160,8 @@ def _approximate(statement: ast.stmt) -> tuple[ast.expr, ast.expr, Tolerance] | 
                 ops=[ast.Lt() | ast.LtE()],
                 comparators=[most],
             )
-        ):
-            return call, stated, Tolerance(_literal(most))
+        ) if 0 < (atol := _literal(most)) < 1 or atol == math.inf:  # whole numbers have no tolerance: see `Tolerance`
+            return call, stated, Tolerance(atol)
     return None
 
 

@@ -7,6 +7,7 @@ somebody has read what they do, and libc falls back to older ones. What is missi
   and no descriptors sent over sockets, which the kernel keeps open for a while after all who had them have ended;
 - nothing may tell what went before: no cookies of sockets, no CPU clock of the zygote, no descriptors of processes,
   whose inodes number all processes of the host;
+- time counts: no program may ignore the end of its processes (SIGCHLD), whose time the kernel then forgets;
 - memory counts: no files in memory (memfd), which a process may hold without mapping them, no pages kept in pipes
   (vmsplice), of which each may keep a huge one, no larger buffers of sockets;
 - nothing may reach the rest of the host: no locks, leases and watches on files that the jail shares with it, no signals
@@ -42,8 +43,8 @@ _PROCESSES = """
 """
 _TIME_AND_SIGNALS = """
     time, gettimeofday, times, clock_getres, nanosleep, alarm, getitimer, setitimer, pause, timer_settime,
-    timer_gettime, timer_getoverrun, timer_delete, timerfd_create, timerfd_settime, timerfd_gettime, rt_sigaction,
-    rt_sigprocmask, rt_sigpending, rt_sigreturn, rt_sigsuspend, rt_sigtimedwait, sigaltstack
+    timer_gettime, timer_getoverrun, timer_delete, timerfd_create, timerfd_settime, timerfd_gettime, rt_sigprocmask,
+    rt_sigpending, rt_sigreturn, rt_sigsuspend, rt_sigtimedwait, sigaltstack
 """
 _SOCKETS = """
     bind, listen, accept, accept4, connect, shutdown, getsockname, getpeername, sendto, recvfrom, recvmsg, recvmmsg
@@ -60,6 +61,7 @@ def _options(of_sockets: Iterable[int]) -> str:
     return " || ".join(f"{_one_of('level', (level,))} && {_one_of('name', names)}" for level, names in levels)
 
 
+_SIGCHLD = 17
 _NEW_NAMESPACES, _PIDFD = 0x7E020000, 0x1000  # every CLONE_NEW flag of clone; CLONE_PIDFD
 # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_OFD_GETLK, F_DUPFD_CLOEXEC, F_GETPIPE_SZ, F_ADD_SEALS,
 # F_GET_SEALS. Refused: F_SETOWN and F_SETSIG (signals to others), leases, watches of folders, hints that stay with a
@@ -88,6 +90,7 @@ _RESTRICTED = (
     f"ioctl(fd, request) {{ {_one_of('request', _IOCTL)} }}",
     f"prctl(option) {{ {_one_of('option', _PRCTL)} }}",
     f"madvise(address, length, advice) {{ !{_one_of('advice', _MADVISE_REFUSED)} }}",
+    f"rt_sigaction(signal, action) {{ !{_one_of('signal', (_SIGCHLD,))} || action == 0 }}",
     f"prlimit64(pid) {{ {_one_of('pid', (0,))} }}",
     *(f"{name}(fd, parts, count, low, high, flags) {{ {_one_of('flags', (0,))} }}" for name in ("preadv2", "pwritev2")),
     f"socketpair(family) {{ {_one_of('family', (_UNIX,))} }}",
@@ -117,7 +120,7 @@ _FORBIDDEN = """
 # How what is not allowed above fails: EPERM; EINVAL; ENOTTY; ENOPROTOOPT; EOPNOTSUPP; EAFNOSUPPORT.
 _REFUSED = {
     1: _FORBIDDEN,
-    22: ", ".join(("fcntl", "prctl", "madvise", *_CLOCKED)),
+    22: ", ".join(("fcntl", "prctl", "madvise", "rt_sigaction", *_CLOCKED)),
     25: "ioctl",
     92: "setsockopt, getsockopt",
     95: "preadv2, pwritev2",

@@ -25,15 +25,15 @@ def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
     exec(compile(check, "check.py", "exec"), scope)
     whole = scope.get("check")
     if isinstance(whole, types.FunctionType) and whole is not names.get("check") and whole.__module__ == "check":
-        whole(candidate)
+        _call(whole, candidate)
         return
     for name, member in list(scope.items()):
         if getattr(member, "__module__", None) != "check":
             continue
-        if isinstance(member, types.FunctionType) and name.startswith("test"):
-            _run_function(member)
-        elif isinstance(member, type):
+        if isinstance(member, type):
             _run_class(name, member)
+        elif callable(member) and name.startswith("test"):
+            _run_function(member)
 
 
 def _run_class(name: str, tests: type) -> None:
@@ -50,7 +50,13 @@ def _run_class(name: str, tests: type) -> None:
 def _run_function(test: Any) -> None:
     """Call it once, or once for each of its parametrized cases."""
     for case in getattr(test, "cases", [{}]):
-        test(**case)
+        _call(test, **case)
+
+
+def _call(test: Any, *args: Any, **kwargs: Any) -> None:
+    """Calls it. Raises TypeError where that ran nothing: a coroutine or a generator would pass whatever it asserts."""
+    if hasattr(test(*args, **kwargs), "send"):
+        raise TypeError(f"{test.__name__} is async or a generator, which is not supported here")
 
 
 def _run_unittest(unittest: Any, tests: type) -> None:
@@ -134,7 +140,7 @@ class _Approx:
             alike = hasattr(actual, "__len__") and len(actual) == len(expected)
             return alike and all(map(self._same, actual, expected))
         if getattr(actual, "shape", ()):
-            return all(self._close(item, expected) for item in actual.flat)
+            return bool(actual.size) and all(self._close(item, expected) for item in actual.flat)
         return self._close(actual, expected)
 
     def _close(self, actual: Any, expected: Any) -> bool:

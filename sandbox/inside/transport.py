@@ -5,7 +5,9 @@ message is the JSON of one value behind its length in bytes; it may be as long a
 
 Beyond what has a canonical text (see `sandbox.inside.encoding`), iterators of builtin types travel, drained, and a
 dict's values. A namedtuple arrives as one of the same name and fields, without its own methods; a defaultdict keeps
-its factory if that is a builtin type. The host uses this file as well.
+its factory if that is a builtin type. A numpy scalar of few bits arrives as one of 64: numpy compares numbers with
+`float16("inf")` in 16 bits, where it equals all over 65,504, and `abs(int8(-128))` is -128. The host uses this file as
+well.
 """
 
 import json
@@ -23,6 +25,11 @@ _LARGEST = 1 << 256  # integers from here on are sent in hexadecimal, whose read
 _SCALARS = frozenset((type(None), bool, int, float, str))
 _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, set, dict)}
 _DTYPES = frozenset("biufcSUmM")  # kinds of numpy's types whose items are nothing but bytes
+_WIDER = {
+    **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16", "uint32"), "int64"),
+    **dict.fromkeys(("float16", "float32"), "float64"),
+    "complex64": "complex128",
+}
 
 _ITERATORS = (iter([]), iter(()), reversed([]), map(int, ()), zip(), filter(None, ()), enumerate(()), iter(range(0)))
 DRAINED = frozenset([type(iterator) for iterator in (*_ITERATORS, iter(set()), iter({}), (_ for _ in ()))])
@@ -201,6 +208,10 @@ def _make_array(parts: list, dtype: str, shape: list[int]) -> Any:
     return array
 
 
+def _widened(scalar: Any) -> Any:
+    return scalar.astype(_WIDER.get(scalar.dtype.name, scalar.dtype))
+
+
 _MAKERS: dict[str, Callable[..., Any]] = {
     "list": lambda parts: parts,
     "tuple": tuple,
@@ -229,7 +240,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "timedelta": lambda parts: __import__("datetime").timedelta(*parts),
     "timezone": lambda parts: __import__("datetime").timezone(*parts),
     "ndarray": _make_array,
-    "scalar": lambda parts, dtype, shape: _make_array(parts, dtype, shape)[()],
+    "scalar": lambda parts, dtype, shape: _widened(_make_array(parts, dtype, shape)[()]),
 }
 
 

@@ -35,7 +35,6 @@ from sandbox.remote.turns import Turns
 MAX_REQUEST = 64 << 20  # bytes
 MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
-_MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
 LOOPBACK = "127.0.0.1"
 _AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their client's turn
 _DOCUMENT = Path(__file__).with_name("openapi.json")
@@ -180,10 +179,7 @@ class _Service:
 
         Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much.
         """
-        text = body.decode()
-        if text.count("[") + text.count("{") > _MAX_PARTS:
-            raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")
-        steps = endpoint(json.loads(text), self._pool.limits)
+        steps = endpoint(wire.parsed(body.decode()), self._pool.limits)
         return steps, self._allowed(next(steps))
 
     def _allowed(self, job: Any) -> Any:

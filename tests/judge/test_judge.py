@@ -45,6 +45,21 @@ def test_stated_answers_may_be_expressions_and_have_tolerances(judge: Judge):
     assert [verdict.passed for verdict in judge.judge(program, tests).tests] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("test", "passes"),
+    [
+        ("abs(f(102) - 100) < 5", True),
+        ("abs(f(102.0) - 100.0) <= 2", True),
+        ("abs(f(102) - 100) < 2", False),
+        ("abs(f(3) - 3) < 0", False),
+        ("abs(f(3.25) - 3) < 0.5", True),
+        ("abs(f(3.75) - 3) < 0.5", False),
+    ],
+)
+def test_a_distance_is_what_python_says(judge: Judge, test: str, passes: bool):
+    assert judge.judge("def f(x): return x", [f"assert {test}"]).passed is passes
+
+
 def test_a_script_is_judged_by_what_it_prints(judge: Judge):
     verdicts = judge.judge("print(int(input()) * 2.0)", [("2", "4"), ("3", "6.0\n"), ("4", "9"), ("x", "x")])
     assert [verdict.status for verdict in verdicts.tests] == ["passed", "passed", "failed", "raised"]

@@ -78,6 +78,18 @@ def test_all_cases_are_run_where_that_is_asked_for(service: str):
     assert [each["passed"] for each in answer["tests"]] == [True, False, False]
 
 
+def test_what_programs_print_is_not_collected_at_length(service: str):
+    padded = "import sys\nprint(' ' * 1_000_000 + str(int(input()) * 2), file=sys.stdout)"
+    answer = ask(service, fenced(padded), DOUBLE)[1]
+    assert answer["accepted"] and len(json.dumps(answer)) < 1_000_000
+
+
+@pytest.mark.parametrize("field", ["test", "labels"])
+def test_a_text_in_a_row_has_no_more_parts_than_a_request(service: str, field: str):
+    status, text = ask(service, "x", {"test": "[{}]", "labels": "{}"} | {field: "[{" + "},{" * (1 << 20) + "}]"})
+    assert status == 400 and "at most 1048576 lists and objects" in text
+
+
 @pytest.mark.parametrize(
     ("printed", "expected", "same"),
     [
@@ -90,6 +102,10 @@ def test_all_cases_are_run_where_that_is_asked_for(service: str):
         ("", "", True),
         ("nan", "nan", True),
         ("inf", "1", False),
+        ("1000001", "1000000", False),
+        ("1000001.0", "1000000", False),
+        ("1000000.0", "1000000", True),
+        ("123456789012345678901", "123456789012345678902", False),
     ],
 )
 def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, printed: str, expected: str, same: bool):

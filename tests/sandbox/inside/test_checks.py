@@ -286,6 +286,42 @@ def test_no_value_that_equals_anything_passes_a_check(jail, in_process, name, co
     assert status(jail, EQUAL_TO_ANYTHING[name], f"assert {comparison}", in_process) != "passed"
 
 
+@pytest.mark.parametrize(
+    ("value", "comparison"),
+    [
+        ("float16('inf')", "f(1) == 70_000 and f(2) == 1e12"),
+        ("float16(1000.5)", "f(1) == 1000.3"),
+        ("float32('inf')", "f(1) == 10**40"),
+        ("complex64('inf')", "f(1) == 1e60"),
+        ("int8(-128)", "abs(f(1)) < 5"),
+        ("uint8(0)", "f(1) - 1 == 255"),
+        ("float16('inf')", "f(1) == __import__('pytest').approx(1e6)"),
+        ("array([])", "f(1) == __import__('pytest').approx(0.5)"),
+    ],
+)
+def test_no_number_of_few_bits_and_no_empty_array_passes_for_another(numpy_jail, value, comparison):
+    assert status(numpy_jail, f"import numpy\ndef f(x): return numpy.{value}", f"assert {comparison}") == "failed"
+
+
+def test_a_number_of_numpys_is_one_for_the_check_as_well(numpy_jail):
+    program = "import numpy\ndef f(x): return numpy.dtype(x).type(2)"
+    check = "for kind in ('f2', 'f4', 'f8', 'i1', 'u8', 'c8'):\n    assert f(kind) == 2 and f(kind).shape == ()"
+    assert status(numpy_jail, program, check) == "passed"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "async def test_f():\n    assert f(1) == 2",
+        "def test_f():\n    assert f(1) == 2\n    yield",
+        "async def check(candidate):\n    assert candidate(1) == 2",
+        "import functools\n@functools.cache\ndef test_f():\n    assert f(1) == 2",
+    ],
+)
+def test_a_test_whose_body_does_not_run_passes_nothing(jail, in_process, test):
+    assert status(jail, "def f(x): return 7", test, in_process) != "passed"
+
+
 @pytest.mark.parametrize("kind", ["StopIteration", "StopAsyncIteration", "type('S', (StopIteration,), {})"])
 def test_no_exception_ends_a_check_early(jail, in_process, kind):
     check = "def check(f):\n    assert all(map(lambda x: f(x) == x + 1, [1, 2]))"

@@ -39,7 +39,7 @@ ARRAYS = [
     numpy.array([True, False]),
     numpy.array([1, None, "a", [2]], dtype=object),
     numpy.zeros(3, "M8[ns]"),
-    numpy.float32(1.5),
+    numpy.float64(1.5),
     numpy.longdouble(0.1),
     numpy.datetime64("2020-01-01"),
     numpy.str_("ab"),
