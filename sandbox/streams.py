@@ -55,9 +55,8 @@ def _fenced(label: str, text: str) -> str:
 
 
 def input_identity(text: str) -> str:
-    """The same text for inputs that differ in nothing but spaces and in how numbers are spelled."""
-    lines = [" ".join(map(_plain_number, line.split())) for line in normal_input(text).split("\n")]
-    return "\n".join(lines).rstrip("\n")
+    """The same text for inputs that differ in nothing but blanks, line breaks, and how numbers are spelled."""
+    return " ".join(map(_plain_number, text.split()))
 
 
 def encode_output(text: str) -> str:

@@ -38,7 +38,9 @@ def stream_steps(job: Job, limits: Limits) -> Steps[Execution]:
         if outcome.value is None and (text is None or _exit_status(report) == stream.DOES_NOT_PARSE):
             return Execution(outcome, (outcome,) * len(job.calls), budget.cpu_seconds)
         if job.is_reference and text is not None and outcome.value is not None:
-            outcome = replace(outcome, inputs=input_identity(_beginning(text, int(match[1]) if match else 0)))
+            # With the output: for a reference to which lines matter, inputs that differ in these alone are two.
+            identity = input_identity(_beginning(text, int(match[1]) if match else 0))
+            outcome = replace(outcome, inputs=f"{identity} {outcome.value}")
         outcomes.append(outcome)
     return Execution(Outcome(Status.RETURNED, "None"), tuple(outcomes[: len(job.calls)]), budget.cpu_seconds)
 

@@ -128,7 +128,7 @@ def test_a_round_judges_rewards_and_remembers_as_for_functions(pool):
     assert [suite.reward.reward for suite in wrong.suites] == [0.5, 1.0]
     assert (right.suites[1].validated.invalid, len(right.suites[1].validated.kept)) == (2, 1)
     failed = {
-        Test(given, encode_output(out), f"{input_identity(given)} ", PROBLEM.tolerance)
+        Test(given, encode_output(out), f"{input_identity(given)} {encode_output(out)} ", PROBLEM.tolerance)
         for given, out in (("2\n3 4\n", "7"), ("1\n5\n", "5"))
     }
     assert set(question.page_after) == failed

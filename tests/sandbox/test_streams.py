@@ -89,7 +89,7 @@ def test_an_input_has_one_line_break_at_its_end_and_no_blanks_at_those_of_its_li
 @pytest.mark.parametrize(
     ("spelled", "plain"),
     [
-        ("03  1\n+7\n", "3 1\n7"),
+        ("03  1\n+7\n", "3 1 7"),
         ("-0 -007", "0 -7"),
         ("1.50 1.5 15e-1", "1.5 1.5 1.5"),
         ("7.0 7e0 1_0", "7 7 10"),
@@ -97,10 +97,10 @@ def test_an_input_has_one_line_break_at_its_end_and_no_blanks_at_those_of_its_li
         ("nan inf 1e999 - + _1 0x10", "nan inf 1e999 - + _1 0x10"),
         ("1" * 5_000, "1" * 5_000),
         ("0" * 100_000 + "x", "0" * 100_000 + "x"),
-        ("a b\n\nc", "a b\n\nc"),
+        ("\na b\n\nc", "a b c"),
     ],
 )
-def test_inputs_are_one_if_they_differ_in_spaces_and_spelled_numbers_alone(spelled: str, plain: str):
+def test_inputs_are_one_if_they_differ_in_blanks_and_spelled_numbers_alone(spelled: str, plain: str):
     started = time.process_time()
     assert input_identity(spelled) == plain
     assert time.process_time() - started < 1  # whoever writes tests chooses their length
@@ -127,9 +127,22 @@ def test_what_a_reference_does_not_read_is_no_part_of_its_input(pool: SandboxPoo
     (execution,) = pool.execute([stream(program, "2\n1 2\n", padded, "2\n1 3\n", is_reference=True)])
     assert [outcome.status.value for outcome in execution.outcomes] == ["returned"] * 3
     first, second, third = [outcome.inputs for outcome in execution.outcomes]
-    assert (first, third) == ("2\n1 2", "2\n1 3")
-    assert second == (first if knows else padded.rstrip("\n"))
+    assert (first, third) == ("2 1 2 [3]", "2 1 3 [4]")
+    assert second == (first if knows else f"{' '.join(padded.split())} [3]")
     assert [outcome.value for outcome in execution.outcomes] == ["[3]", "[3]", "[4]"]
+
+
+@pytest.mark.parametrize(
+    ("program", "different"),
+    [
+        ("import sys\nprint(sum(map(int, sys.stdin.read().split())))", 2),
+        ("import sys\nfor line in sys.stdin: print(sum(map(int, line.split())))", 6),
+    ],
+)
+def test_line_breaks_make_two_tests_of_one_where_they_matter_alone(pool: SandboxPool, program: str, different: int):
+    inputs = ("2\n3 4\n", "2 3\n4\n", "2 3 4\n", "2\n3\n4\n", "\n2\n3 4\n", "2\n3 5\n", "02\n3   4")
+    (execution,) = pool.execute([stream(program, *inputs, is_reference=True)])
+    assert len({outcome.inputs for outcome in execution.outcomes}) == different
 
 
 def test_a_reference_whose_output_leaves_no_room_is_answered_as_any_program(jail: SandboxPool):
@@ -238,4 +251,4 @@ def test_whatever_a_run_writes_is_read_as_one_outcome_per_input(count: int):
         for outcome in (*execution.outcomes, execution.loaded):
             text = outcome.value if outcome.status is Status.RETURNED else outcome.detail
             assert text is not None and text.isascii() and (text.isprintable())
-            assert outcome.inputs in ("", "1 2\n3", "1 2", "1")
+            assert outcome.inputs in ("", *(f"{read} {outcome.value}" for read in ("1 2 3", "1 2", "1")))

@@ -104,7 +104,7 @@ def test_a_sandbox_fusion_service_runs_programs_that_read_standard_input():
     assert values == ["[]", '["\\xe9", 0.3333333333333333]', "[]", '["\\ufffd"]']
     assert asleep.outcomes[0].status.value == "timed out"
     assert [(each.valid, len(each.outcomes)) for each in parsed] == [(False, 1), (False, 0), (True, 1), (True, 0)]
-    assert (read.outcomes[0].value, read.outcomes[0].inputs) == (values[1], "1\nnever read")
+    assert (read.outcomes[0].value, read.outcomes[0].inputs) == (values[1], f"1 never read {values[1]}")
 
 
 def test_an_outage_of_sandbox_fusion_raises_and_is_no_verdict():
