@@ -38,18 +38,19 @@ _SHOWN = 100  # characters of a test that a reason shows
 
 def write(path: str | Path, problems: Sequence[Problem]) -> None:
     """Problems as JSONL in `FORMAT`, their golden tests as `tests`."""
-    rows = (
-        {
-            "id": problem.id,
-            "question": problem.question,
-            "solution": problem.solution,
-            **_task_fields(problem),
-            **({"seconds": problem.seconds} if problem.seconds else {}),
-            **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
-        }
-        for problem in problems
-    )
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path(path).write_text("".join(json.dumps(row(problem)) + "\n" for problem in problems))
+
+
+def row(problem: Problem) -> Row:
+    """A problem as a row of `FORMAT`."""
+    return {
+        "id": problem.id,
+        "question": problem.question,
+        "solution": problem.solution,
+        **_task_fields(problem),
+        **({"seconds": problem.seconds} if problem.seconds else {}),
+        **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
+    }
 
 
 def _task_fields(problem: Problem) -> Row:

@@ -51,14 +51,16 @@ PARSED = {
     "init": "tests/cli/test_cli_init.py",
     "selftest": "tests/doctor/test_selftest.py",
     "eval": "tests/cli/test_cli_eval.py",
+    "export": "tests/publish/test_export.py",
     "plan": "tests/plan/test_plan.py",
+    "push": "tests/publish/test_push.py",
     "rehearse": "tests/doctor/rehearsal/test_stages.py",
     "report": "tests/report/test_report.py",
     "sandbox serve": "tests/cli/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "hf", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 

@@ -24,9 +24,11 @@ from codea1_jax.cli import (
     convert,
     data,
     doctor,
+    export,
     init,
     plan,
     presets,
+    push,
     rehearse,
     report,
     reproduce,
@@ -53,7 +55,7 @@ from codea1_jax.runtime.devices import faults_named, shortage_named
 
 # In the order of --help.
 COMMANDS = (
-    *(init, train, rehearse, checkpoint, convert, evaluate, serve),
+    *(init, train, rehearse, checkpoint, convert, export, push, evaluate, serve),
     *(plan, data, presets, report, reproduce, sandbox, doctor, selftest),
 )
 

@@ -91,7 +91,12 @@ def references(problems: Sequence[Problem]) -> RecordedPlayer:
 
 def sample_line(problem: Problem, program: str) -> dict[str, Any]:
     """A program as a line of a samples file."""
-    return {"task_id": problem.id.replace("MBPP/", "Mbpp/"), "solution": program}
+    return {"task_id": task_name(problem.id), "solution": program}
+
+
+def task_name(problem_id: str) -> str:
+    """What evalplus calls a problem."""
+    return problem_id.replace("MBPP/", "Mbpp/")
 
 
 def _programs(row: Row, problem: Problem) -> tuple[str, ...]:

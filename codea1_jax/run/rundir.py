@@ -219,6 +219,14 @@ def find_run(name: str) -> RecordedRun | None:
     return None
 
 
+def recorded_run(name: str) -> RecordedRun:
+    """As `find_run`. Raises UserError if `name` is not a run."""
+    run = find_run(name)
+    if run is None:
+        raise UserError(f"{name}: not a run; name the directory that `codea1 train` has written")
+    return run
+
+
 def run_folder(path: Path) -> Path:
     """The run of a directory: the directory itself, or the folder in it if `codea1 init` made it."""
     is_run = any((path / name).exists() for name in (LOCK_FILE, METRICS_FILE))

@@ -87,7 +87,7 @@ def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 def train_arguments(directory: Path, *more: str) -> tuple[str, ...]:
     """A tiny run of the paper's own method."""
-    _make_first_run()
+    first_run()
     return _arguments(directory, *more)
 
 
@@ -96,8 +96,8 @@ def _arguments(directory: Path, *more: str) -> tuple[str, ...]:
 
 
 @cache
-def _make_first_run() -> None:
-    """Makes a run that leaves its warm start and its programs to all others, once for all processes that test."""
+def first_run() -> Path:
+    """A finished run, which leaves its warm start and its programs to all others; made once for all that test."""
     first = ROOT / ".cache" / "first_run"
     first.mkdir(parents=True, exist_ok=True)
     with (first / "lock").open("w") as lock:
@@ -105,6 +105,7 @@ def _make_first_run() -> None:
         if not (first / "run" / "report.html").exists():
             shutil.rmtree(first / "run", ignore_errors=True)
             finish(start_codea1(*_arguments(first / "run", "train.steps=2")))
+    return first / "run"
 
 
 # --- what a run leaves behind --------------------------------------------------------------------------

@@ -189,6 +189,7 @@ def _question(rng: random.Random, task: Task, step: int, share: float) -> dict:
         "step": step,
         "question_id": task.question_id,
         "question": task.question,
+        "task": "function",
         "entry_point": task.entry_point,
         "reference": reference,
         "prompt": task.question,

@@ -1,0 +1,81 @@
+"""`codea1 export`: what runs and evaluations have written, in the forms that other tools read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from codea1_jax.cli._arguments import Commands
+from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.errors import UserError
+
+FORMS = ("dataset", "pytest", "lm-eval", "evalplus")
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("export", help="rollouts, suites and evaluations for other tools")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a run's directory; pytest: or problems; lm-eval, evalplus: of `codea1 eval`"
+    )
+    parser.add_argument("destination", type=Path, help="a fresh directory")
+    parser.add_argument(
+        "--to",
+        required=True,
+        choices=FORMS,
+        help="dataset: a run's programs and suites, for datasets.load_dataset; pytest: a test file for each question; "
+        "lm-eval, evalplus: an evaluation's results",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.common.files import naming
+    from codea1_jax.publish import harnesses
+
+    source, destination = options.source, options.destination
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise UserError(f"{destination}: already exists; choose a new directory")
+    with naming(destination):
+        destination.mkdir(parents=True, exist_ok=True)
+        if options.to == "dataset":
+            _write_dataset(source, destination)
+        elif options.to == "pytest":
+            _write_pytest(source, destination)
+        elif options.to == "lm-eval":
+            harnesses.write_lm_eval(Path(source), destination)
+        else:
+            harnesses.write_evalplus(Path(source), destination)
+    print(destination)
+    return DONE
+
+
+def _write_dataset(run: str, destination: Path) -> None:
+    from codea1_jax.config import Config
+    from codea1_jax.publish.cards import rollouts_card
+    from codea1_jax.publish.hub import CARD
+    from codea1_jax.publish.tables import write_rollouts
+    from codea1_jax.run.rundir import recorded_run
+
+    recorded = recorded_run(run)
+    counts = write_rollouts(Path(recorded.place), destination)
+    method = Config.model_validate(recorded.config).method.name
+    (destination / CARD).write_text(rollouts_card(destination.name, method, counts, None))
+
+
+def _write_pytest(source: str, destination: Path) -> None:
+    """Of a run, the valid tests of its suites; of problems, their golden tests."""
+    from codea1_jax.cli._evaluation import load_data
+    from codea1_jax.publish import pytest_files
+    from codea1_jax.publish.tables import tested_questions
+    from codea1_jax.run.rundir import find_run
+    from data_pipeline import problem_files
+
+    if run := find_run(source):
+        rows = tested_questions(Path(run.place))
+    else:
+        rows = [problem_files.row(problem) for problem in load_data(source).problems]
+    left_out = pytest_files.write(rows, destination)
+    if left_out:
+        print(f"codea1: left out, without tests that plain Python can run: {', '.join(left_out)}", file=sys.stderr)

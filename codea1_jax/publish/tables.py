@@ -1,0 +1,112 @@
+"""A run's rollouts, and questions, as parquet files that `datasets.load_dataset` and pandas read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import read_lines
+from codea1_jax.run.telemetry import rollout_steps, rollouts_path
+from data_pipeline import Problem, problem_files
+from sandbox import Task, encode_literal
+
+_TEST = pa.struct([(name, pa.string()) for name in ("call", "expected", "verdict")])
+_QUESTION = {"step": pa.int64()} | dict.fromkeys(
+    ("question_id", "question", "task", "entry_point", "reference"), pa.string()
+)
+_WRITTEN = {"prompt": pa.string(), "response": pa.string(), "reward": pa.float64(), "advantage": pa.float64()}
+# A row is a program, or a suite, which was written for the program of its question with the number `program_index`.
+_SCHEMAS: Mapping[str, pa.Schema] = {
+    "programs": pa.schema(
+        {**_QUESTION, "index": pa.int64(), **_WRITTEN}
+        | {"program": pa.string(), "valid": pa.bool_(), "book": pa.list_(_TEST)}
+    ),
+    "suites": pa.schema(
+        {**_QUESTION, "program_index": pa.int64(), "program": pa.string(), "index": pa.int64(), **_WRITTEN}
+        | {"validity": pa.float64(), "adversarial": pa.float64(), "invalid": pa.int64()}
+        | {"trained": pa.bool_(), "tests": pa.list_(_TEST)}
+    ),
+}
+_TESTS = {
+    Task.STREAM: pa.list_(pa.struct([("input", pa.string()), ("output", pa.string())])),
+    **dict.fromkeys((Task.FUNCTION, Task.CLASS), pa.list_(pa.string())),
+}
+
+
+def write_rollouts(run: Path, folder: Path) -> dict[str, int]:
+    """Writes a run's programs and suites to a file each, and returns how many rows each has.
+
+    Raises UserError if the run has recorded none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for name, rows_of in (("programs", _programs), ("suites", _suites)):
+        counts[name], schema = 0, _SCHEMAS[name]
+        with pq.ParquetWriter(folder / f"{name}.parquet", schema) as file:
+            for questions in recorded_steps(run):
+                table = pa.Table.from_pylist([row for each in questions for row in rows_of(each)], schema)
+                file.write_table(table)
+                counts[name] += table.num_rows
+    return counts
+
+
+def recorded_steps(run: Path) -> Iterator[list[dict[str, Any]]]:
+    """The questions of each step whose rollouts were recorded. Raises UserError if none were."""
+    steps = rollout_steps(run)
+    if not steps:
+        raise UserError(f"{run}: no rollouts are recorded there")
+    return (read_lines(rollouts_path(run, step)) for step in steps)
+
+
+def _programs(question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    return ({**question, **program} for program in question["programs"])
+
+
+def _suites(question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for program in question["programs"]:
+        of = {"program": program["program"], "program_index": program["index"], "prompt": program["suite_prompt"]}
+        yield from ({**question, **of, **suite} for suite in program["suites"])
+
+
+def write_questions(problems: Sequence[Problem], folder: Path) -> dict[str, int]:
+    """Writes problems to a file for each kind, and returns how many rows each has. `--source` reads them again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    by_task = {task: [problem for problem in problems if problem.task is task] for task in Task}
+    for task, those in by_task.items():
+        if those:
+            texts = dict.fromkeys(("id", "question", "solution", "task", "entry_point", "checker"), pa.string())
+            numbers = dict.fromkeys(("seconds", "atol", "rtol"), pa.float64())
+            prompt = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+            schema = pa.schema({**texts, **numbers, "prompt": prompt, "tests": _TESTS[task]})
+            table = pa.Table.from_pylist([problem_files.row(problem) for problem in those], schema)
+            pq.write_table(table, folder / f"{task}.parquet")
+    return {task.value: len(those) for task, those in by_task.items() if those}
+
+
+def tested_questions(run: Path) -> list[dict[str, Any]]:
+    """A run's questions as rows of `data_pipeline.problem_files`, each with the different valid tests of its suites.
+
+    Raises UserError if the run has recorded no rollouts.
+    """
+    questions: dict[str, dict[str, Any]] = {}
+    tests: dict[str, dict[str, Any]] = {}
+    for recorded in recorded_steps(run):
+        for question in recorded:
+            name, task = question["question_id"], Task(question["task"])
+            questions[name] = {key: question[key] for key in ("question", "entry_point", "task")}
+            questions[name] |= {"id": name, "solution": question["reference"]}
+            written = (
+                test for program in question["programs"] for suite in program["suites"] for test in suite["tests"]
+            )
+            for call, expected in ((test["call"], test["expected"]) for test in written):
+                if task is Task.STREAM:
+                    tests.setdefault(name, {})[call] = {"input": call, "output": expected}
+                elif encode_literal(expected) == expected:
+                    *before, last = call.split("\n")
+                    tests.setdefault(name, {})[call] = "\n".join([*before, f"assert {last} == {expected}"])
+    return [question | {"tests": [*tests[name].values()]} for name, question in questions.items() if name in tests]

@@ -1,0 +1,121 @@
+"""`codea1 push`: what arrives at the Hub is what was made, byte for byte, and is a model, and a dataset, again."""
+
+import json
+
+import jax
+import numpy as np
+import pyarrow.parquet
+import pytest
+import yaml
+from hub_emulator import TOKEN, running_hub
+from huggingface_hub import ModelCard
+from tiny_run import ROOT, finish, first_run, refused, start_codea1
+from transformers import AutoConfig, AutoTokenizer
+
+from codea1_jax.cli import main
+from codea1_jax.common.files import read_lines
+from codea1_jax.config import Config, load
+from codea1_jax.models.policy import pretrained_policy
+from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.models.weights import load_params
+from codea1_jax.publish import cards, hub
+from codea1_jax.training.convert import open_policy
+from data_pipeline import problem_files
+
+
+@pytest.fixture(scope="module")
+def arrived():
+    """A Hub to which a run was pushed."""
+    with running_hub() as emulator:
+        push = ("push", str(first_run()), "me/mine", "--license", "apache-2.0", "--dataset", "--private")
+        finish(start_codea1(*push, environment=emulator.environment))
+        yield emulator
+
+
+def test_both_policies_arrive_as_models_that_transformers_and_we_load(arrived, tmp_path):
+    for role in ("code", "test"):
+        folder = arrived.save("model", f"me/mine-{role}", tmp_path / role)
+        assert arrived.private[f"me/mine-{role}"]
+        source, loaded = open_policy(str(first_run()), role), pretrained_policy(folder)
+        kept = source.read(source.policy.model, one_device_mesh())
+        jax.tree.map(np.testing.assert_array_equal, load_params(folder, loaded.model), kept)
+        assert AutoConfig.from_pretrained(folder).hidden_size == 32
+        assert AutoTokenizer.from_pretrained(folder).decode(loaded.tokenizer.encode("return 1")) == "return 1"
+        settings = yaml.safe_load((folder / "training_config.yaml").read_text())
+        assert settings["train"]["questions"] == 2 and not {"run", "sandbox", "checkpoint"} & settings.keys()
+
+
+def test_the_card_has_the_licence_and_the_runs_own_figures(arrived):
+    text = arrived.repos["model", "me/mine-test"]["README.md"].decode()
+    assert ModelCard(text).data.to_dict()["license"] == "apache-2.0"
+    last = [line for line in read_lines(first_run() / "metrics.jsonl") if line["kind"] == "eval"][-1]
+    value, low, high = (last[f"eval/test_validity{end}"] for end in ("", "_low", "_high"))
+    assert f"{value:.1f} ({low:.1f} to {high:.1f}) |" in text
+    assert "--model me/mine-code --test-model me/mine-test" in text and "vllm serve me/mine-test" in text
+
+
+def test_the_rollouts_arrive_as_a_dataset(arrived, tmp_path):
+    folder = arrived.save("dataset", "me/mine-rollouts", tmp_path)
+    steps = [read_lines(path) for path in sorted((first_run() / "rollouts").iterdir())]
+    programs = [program["program"] for questions in steps for each in questions for program in each["programs"]]
+    assert pyarrow.parquet.read_table(folder / "programs.parquet")["program"].to_pylist() == programs
+
+
+def test_a_dry_run_prints_the_files_that_arrive_and_sends_nothing(arrived, capsys, monkeypatch):
+    monkeypatch.setattr(hub, "send", lambda *_, **__: pytest.fail("sent"))
+    assert main(["push", str(first_run()), "me/mine", "--license", "apache-2.0", "--dry-run", "--json"]) == 0
+    printed = {each["repo"]: each for each in json.loads(capsys.readouterr().out)}
+    assert printed.keys() == {"me/mine-code", "me/mine-test"}
+    for repo, each in printed.items():
+        assert each["files"] == {name: len(content) for name, content in arrived.repos["model", repo].items()}
+        assert each["card"].encode() == arrived.repos["model", repo]["README.md"]
+    lines = hub.summary_lines([*printed.values()])
+    assert lines[0] == "model me/mine-code" and any(line.endswith("  model.safetensors") for line in lines)
+
+
+def test_prepared_questions_arrive_and_are_a_source_again(tmp_path):
+    with running_hub() as emulator:
+        prepare = ("data", "prepare", "problems", "--source", str(ROOT / "docs" / "problems.jsonl"))
+        environment = emulator.environment
+        finish(
+            start_codea1(*prepare, "--out", str(tmp_path / "data"), "--push", "me/questions", environment=environment)
+        )
+        folder = emulator.save("dataset", "me/questions", tmp_path / "arrived")
+    rows = pyarrow.parquet.read_table(folder / "function.parquet").to_pylist()
+    given = {row["id"]: row for row in read_lines(ROOT / "docs" / "problems.jsonl")}
+    assert {row["id"]: (row["question"], row["tests"]) for row in rows} == {
+        name: (row["question"], row["tests"]) for name, row in given.items()
+    }
+    assert problem_files.FORMAT.read(rows).problems and json.loads((folder / "manifest.json").read_text())["kept"]
+
+
+def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(tmp_path):
+    run, licence = str(first_run()), ("--license", "mit")
+    with running_hub() as emulator:
+        said = refused(
+            ["push", run, "mine", *licence],
+            ["push", run, "me/mine"],
+            ["push", str(tmp_path), "me/mine", *licence],
+            ["push", run, "me/mine", *licence],
+            environment=emulator.environment | {"HF_TOKEN": f"not {TOKEN}"},
+        )
+        assert not emulator.repos
+    reasons = ("write user/name", "a model trained from scratch states none", "not a run", "hf auth login")
+    assert len(said) == len(reasons)
+    assert all(reason in line for reason, line in zip(reasons, said, strict=True)), said
+
+
+def test_a_card_names_a_base_of_the_hub_adapters_and_self_play():
+    overrides = ["model.pretrained=a/base", "lora.rank=16", "method.name=self_play", "run.directory=x"]
+    config = load(Config, "1.5b/a1", overrides)
+    text = cards.model_card(config, "code", {"code": "me/x-code"}, 7, [], "mit")
+    assert ModelCard(text).data.to_dict()["base_model"] == "a/base"
+    assert "adapters of rank 16" in text and "The run was not evaluated." in text
+    assert "**Code LLM**" in text and "**Test LLM**" in text
+    assert "--model me/x-code --test-model me/x-code" in text
+
+
+def test_the_licence_is_what_the_base_models_card_states(tmp_path):
+    assert hub.licence_of(str(tmp_path)) is None
+    (tmp_path / "README.md").write_text("---\nlicense: llama3\n---\n# A base\n")
+    assert hub.licence_of(str(tmp_path)) == "llama3"
