@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -50,7 +50,7 @@ lint: .venv/dev
 	$(LATER) $(BIN)/ruff check .
 	$(LATER) $(BIN)/ruff format --check .
 	$(LATER) $(BIN)/pyright
-	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh
+	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh scripts/release_check.sh
 
 # Lint takes the time in which the tests wait for a jail or a process.
 test:
@@ -87,6 +87,10 @@ bench-rollout: .venv/base
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
+
+# Forecasts runs whose speed others have published, and writes the table in docs/planning.md.
+plan-published: .venv/dev .venv-cuda/compiler
+	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_published.py
 
 # Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; ends at the
 # first that fails, and does not repeat those that left rehearsals/NAME.passed. WITH="key=value ..." names data that is here.
@@ -136,6 +140,10 @@ lab-pictures: .venv/dev
 wheel: .venv/dev
 	$(BIN)/python -m build
 	$(BIN)/python -m build --outdir dist judge
+
+# All that a release must pass, in a clean clone with a network; about ten minutes.
+release-check: .venv/dev
+	scripts/release_check.sh
 
 clean:
 	rm -rf .venv .cache build dist docs/_build *.egg-info

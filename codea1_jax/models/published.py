@@ -17,14 +17,17 @@ def _qwen3(width: int, feed_forward: int, layers: int, heads: int, *, tied: bool
     )
 
 
-def _llama32(width: int, layers: int, heads: int, head_dim: int) -> Architecture:
+def _llama3(
+    width: int, feed_forward: int, layers: int, heads: int, head_dim: int, scaling: float, *, tied: bool = True
+) -> Architecture:
     return Architecture(
-        *(128_256, width, 8192, layers, heads, 8, head_dim),
+        *(128_256, width, feed_forward, layers, heads, 8, head_dim),
         family="llama",
         qkv_bias=False,
         rope_theta=5e5,
-        rope_scaling=Llama3Scaling(32.0, 1.0, 4.0, 8192),
+        rope_scaling=Llama3Scaling(scaling, 1.0, 4.0, 8192),
         rms_norm_eps=1e-5,
+        tie_embeddings=tied,
         max_position_embeddings=131_072,
     )
 
@@ -47,7 +50,11 @@ QWEN3 = {
     "8b": _qwen3(4096, 12_288, 36, 32, tied=False),
 }
 
-LLAMA32 = {"1b": _llama32(2048, 16, 32, 64), "3b": _llama32(3072, 28, 24, 128)}
+LLAMA3 = {
+    "3.2-1B": _llama3(2048, 8192, 16, 32, 64, 32.0),
+    "3.2-3B": _llama3(3072, 8192, 28, 24, 128, 32.0),
+    "3.1-8B": _llama3(4096, 14_336, 32, 32, 128, 8.0, tied=False),
+}
 
 SMOLLM2_135M = Architecture(
     *(49_152, 576, 1536, 30, 9, 3, 64),
@@ -67,5 +74,5 @@ HUB_SHAPES = {
         for tuning in ("", "-Instruct")
     },
     **{f"Qwen/Qwen3-{size.upper()}": shape for size, shape in QWEN3.items()},
-    **{f"meta-llama/Llama-3.2-{size.upper()}-Instruct": shape for size, shape in LLAMA32.items()},
+    **{f"meta-llama/Llama-{name}-Instruct": shape for name, shape in LLAMA3.items()},
 }

@@ -12,7 +12,7 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, abstract_params, output_table
 from codea1_jax.models.flops import layers_flops, parameters, vocabulary_flops
-from codea1_jax.models.published import LLAMA32, QWEN3, QWEN25, SMOLLM2_135M
+from codea1_jax.models.published import LLAMA3, QWEN3, QWEN25, SMOLLM2_135M
 
 # Published counts: the totals of the Hub's safetensors metadata; a tied table counts once.
 PARAMETERS = [
@@ -26,8 +26,9 @@ PARAMETERS = [
     (QWEN3["1.7b"], 1_720_574_976),
     (QWEN3["4b"], 4_022_468_096),
     (QWEN3["8b"], 8_190_735_360),
-    (LLAMA32["1b"], 1_235_814_400),
-    (LLAMA32["3b"], 3_212_749_824),
+    (LLAMA3["3.2-1B"], 1_235_814_400),
+    (LLAMA3["3.2-3B"], 3_212_749_824),
+    (LLAMA3["3.1-8B"], 8_030_261_248),
     (SMOLLM2_135M, 134_515_008),
     # deepseek-coder-1.3b-base
     (Architecture(32_256, 2048, 5504, 24, 16, 16, 128, qkv_bias=False, tie_embeddings=False), 1_346_471_936),

@@ -18,7 +18,7 @@ from sandbox import Task
 CHOSEN = ("train.refill=2", "data.curriculum={candidates: 2}")
 DAPO = (
     "train.refill=2",
-    "rewards.advantages=rloo",
+    "rewards={advantages: rloo, test_value: mutation, only_right: true}",
     "code.grpo.mask_truncated=true",
     "code.grpo.importance_cap=2",
     "test.grpo.mask_truncated=true",
