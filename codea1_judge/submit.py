@@ -18,8 +18,8 @@ from sandbox.remote.run_code import answer_of, as_object, as_python, limits_of, 
 _SECONDS = 20.0  # SandboxFusion's own default
 _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
+_MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
 _MOST_CODE = 1 << 20  # characters of a check, which is parsed here
-_MOST_SHOWN = 1 << 16  # characters of a case's output in the answer, which has those of all cases
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
 
@@ -31,6 +31,7 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     as_python({"language": config.get("language") or "python"})
     if config.get("custom_extract_logic"):
         raise ValueError("custom_extract_logic is not supported here")
+    extra = as_object(config.get("extra") or {}, "config.extra")
     row = as_object(config.get("provided_data"), "config.provided_data, the problem's row, which is not kept here,")
     completion = fields.get("completion")
     if not isinstance(completion, str):
@@ -40,7 +41,7 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     if isinstance(test, str):
         cases = yield from _check(row, test, program, limits)
     else:
-        cases = yield from _runs(test, program, limits, bool((config.get("extra") or {}).get("run_all_cases")))
+        cases = yield from _runs(test, program, limits, bool(extra.get("run_all_cases")))
     accepted = all(case["passed"] for case in cases)
     return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program, "tests": cases}
 
@@ -86,10 +87,13 @@ def _check(row: Mapping[str, Any], check: str, program: str, limits: Limits) -> 
 def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:
     """The program's runs, to the first that fails."""
     cases: list[dict[str, Any]] = []
+    room = _MOST_SHOWN
     for given, expected in samples:
         ran = yield ScriptJob(program, given, limits)
         passed = ran.exit_code == 0 and _is_right(ran.stdout, expected)
-        cases.append(_case(passed, answer_of(replace(ran, stdout=ran.stdout[:_MOST_SHOWN]))))
+        shown = replace(ran, stdout=ran.stdout[:room], stderr=ran.stderr[:room])
+        room = max(0, room - len(ran.stdout) - len(ran.stderr))
+        cases.append(_case(passed, answer_of(shown)))
         if not passed and not runs_all:
             break
     return cases

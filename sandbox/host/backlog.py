@@ -45,6 +45,14 @@ class Backlog:
                 raise self._outage
             self._tasks.append(task)
             self._filled.notify()
+        task.future.add_done_callback(self._forget_cancelled)
+
+    def _forget_cancelled(self, future: Future[Any]) -> None:
+        """Remove a waiting task that was cancelled, whose job would stay in memory and whose place would stay taken."""
+        if future.cancelled():
+            with self._drained:
+                self._tasks = deque(task for task in self._tasks if task.future is not future)
+                self._drained.notify()
 
     def take(self, idle: bool) -> Task | None:
         """The next task that was not cancelled.

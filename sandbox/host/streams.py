@@ -13,10 +13,12 @@ from sandbox.language import MARSHAL_VERSION
 from sandbox.streams import encode_output, input_identity
 
 _MAX_OUTPUT = 1 << 22  # bytes
+_MAX_VALUES = 1 << 26  # characters of all of a job's values, which are kept until its end
 _MAX_DETAIL = 200
 
 _READ = re.compile(re.escape(stream.READ) + rb"(\d{1,9})\Z")
 _ERRORS = re.compile(re.escape(script.ERRORS) + rb"(\d{1,6})\Z")
+_OUT_OF_ROOM = Outcome(Status.OUT_OF_MEMORY, detail="the program's outputs as a whole")
 _STATUSES = {stream.OUT_OF_MEMORY: Status.OUT_OF_MEMORY, stream.DOES_NOT_PARSE: Status.RAISED}
 
 
@@ -24,9 +26,10 @@ def stream_steps(job: Job, limits: Limits) -> Steps[Execution]:
     """Runs the program on each input; without any, it is only compiled. A process that is killed is run once more."""
     budget = Budget(replace(limits, file_bytes=min(limits.file_bytes, _MAX_OUTPUT)))
     outcomes: list[Outcome] = []
+    room = _MAX_VALUES
     for text in job.calls or (None,):
-        if budget.is_spent:
-            outcomes.append(OUT_OF_TIME)
+        if budget.is_spent or room < 0:
+            outcomes.append(OUT_OF_TIME if budget.is_spent else _OUT_OF_ROOM)
             continue
         report, data = yield _request(job, text, budget)
         budget.charge(report)
@@ -42,6 +45,7 @@ def stream_steps(job: Job, limits: Limits) -> Steps[Execution]:
             identity = input_identity(_beginning(text, int(match[1]) if match else 0))
             outcome = replace(outcome, inputs=f"{identity} {outcome.value}")
         outcomes.append(outcome)
+        room -= len(outcome.value or "")
     return Execution(Outcome(Status.RETURNED, "None"), tuple(outcomes[: len(job.calls)]), budget.cpu_seconds)
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -68,10 +68,11 @@ async def hung_up_on_unless_read(request: web.Request) -> AsyncIterator[None]:
 
 
 async def sent(request: web.Request, response: web.Response) -> web.Response:
-    """Send an answer here rather than have it sent."""
-    async with hung_up_on_unless_read(request):
-        await response.prepare(request)
-        await response.write_eof()
+    """Send an answer here rather than have it sent. Who hangs up meanwhile leaves no trace in the log."""
+    with suppress(ConnectionError):
+        async with hung_up_on_unless_read(request):
+            await response.prepare(request)
+            await response.write_eof()
     return response
 
 

@@ -28,7 +28,7 @@ from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUn
 from sandbox.remote import wire
 from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import VARIABLE, authorizes
-from sandbox.remote.connections import allot, held, listening, sent
+from sandbox.remote.connections import MOST, allot, held, listening, sent
 from sandbox.remote.run_code import run_code
 from sandbox.remote.turns import Turns
 
@@ -92,7 +92,7 @@ def serve(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with listening(make_app(pool, token, endpoints, most), host, port, places):
+        async with listening(make_app(pool, token, endpoints, most, places), host, port, places):
             ready()
             await stop.wait()
 
@@ -100,10 +100,17 @@ def serve(
 
 
 def make_app(
-    pool: SandboxPool, token: str = "", endpoints: Mapping[str, Endpoint] = ENDPOINTS, most: Limits | None = None
+    pool: SandboxPool,
+    token: str = "",
+    endpoints: Mapping[str, Endpoint] = ENDPOINTS,
+    most: Limits | None = None,
+    places: int = MOST,
 ) -> web.Application:
-    """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
-    service = _Service(pool, token, most or most_limits())
+    """The service around a pool, over as many connections as there are `places`.
+
+    With a token, requests for work must carry ``Authorization: Bearer TOKEN``.
+    """
+    service = _Service(pool, token, most or most_limits(), places)
     app = web.Application()
     for path, endpoint in endpoints.items():
         app.router.add_post(path, functools.partial(service.judge, endpoint))
@@ -120,14 +127,16 @@ async def _answer(document: dict[str, Any], _request: web.Request) -> web.Respon
 
 
 class _Service:
-    def __init__(self, pool: SandboxPool, token: str, most: Limits) -> None:
+    def __init__(self, pool: SandboxPool, token: str, most: Limits, places: int) -> None:
         self._pool = pool
         self._token = token
         self._most = most
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
-        at_once = min(_AT_ONCE * pool.workers, pool.pending)  # so that submitting never waits for room
-        self._turns = Turns(at_once, pool.pending - at_once)
+        jobs = min(pool.pending, max(1, places // 2))  # so that submitting never waits, and newcomers find a place
+        at_once = min(_AT_ONCE * pool.workers, (jobs + 1) // 2)
+        self._turns = Turns(at_once, jobs - at_once)
+        self._reading = Turns(1, jobs)
         self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
@@ -153,34 +162,43 @@ class _Service:
             raise web.HTTPUnauthorized(text="a bearer token is needed")
         async with self._arrivals.body(request) as body:
             with held(request):
-                async with self._turns.turn(request.remote or ""):
-                    answer = await self._answer(endpoint, body)
+                answer = await self._answer(self._steps(endpoint, body), request.remote or "")
             self._counts[request.path.removeprefix("/")] += 1
-            return await sent(request, web.json_response(answer))
+            return await sent(request, web.Response(text=answer, content_type="application/json"))
 
-    async def _answer(self, endpoint: Endpoint, body: bytearray) -> dict[str, Any]:
-        """Do what a request asks for. Raises HTTPServiceUnavailable and HTTPBadRequest."""
+    async def _answer(self, steps: Steps, client: str) -> str:
+        """Do what a request asks for, each of its jobs in another turn.
+
+        Raises HTTPServiceUnavailable, HTTPBadRequest and HTTPTooManyRequests.
+        """
+        job = None
         try:
-            steps, job = await asyncio.get_running_loop().run_in_executor(self._reader, self._begin, endpoint, body)
-            while True:
-                result = await asyncio.wrap_future(self._pool.submit(job))
-                self._cpu_seconds += result.cpu_seconds
-                try:
-                    job = self._allowed(steps.send(result))
-                except StopIteration as end:
-                    return end.value
+            while not isinstance(job, str):
+                async with self._turns.turn(client):
+                    job = job or await self._next(steps, client)
+                    result = await asyncio.wrap_future(self._pool.submit(job))
+                    self._cpu_seconds += result.cpu_seconds
+                    job = await self._next(steps, client, result)
+            return job
         except SandboxError as error:
             raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
         except (ValueError, RecursionError) as error:
             raise web.HTTPBadRequest(text=_one_line(error)) from error
 
-    def _begin(self, endpoint: Endpoint, body: bytearray) -> tuple[Steps, Any]:
-        """A request's steps and first job.
+    async def _next(self, steps: Steps, client: str, result: Any = None) -> Any:
+        """A request's next job, or the text of its answer. Clients take turns here as well: texts may be long."""
+        async with self._reading.turn(client):
+            return await asyncio.get_running_loop().run_in_executor(self._reader, self._step, steps, result)
 
-        Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much.
-        """
-        steps = endpoint(wire.parsed(body.decode()), self._pool.limits)
-        return steps, self._allowed(next(steps))
+    def _step(self, steps: Steps, result: Any) -> Any:
+        try:
+            return self._allowed(steps.send(result))
+        except StopIteration as end:
+            return json.dumps(end.value)
+
+    def _steps(self, endpoint: Endpoint, body: bytearray) -> Steps:
+        """Raises ValueError or RecursionError for what is not JSON or not a job."""
+        return (yield from endpoint(wire.parsed(body.decode()), self._pool.limits))
 
     def _allowed(self, job: Any) -> Any:
         """The job. Raises ValueError if it may use more than the service allows."""

@@ -68,12 +68,11 @@ class Turns:
 
     def _pass_on(self) -> None:
         """Give a turn to the next client that waits. One that has hung up passes it on."""
-        for client in self._queues:
+        while self._queues:
+            client = next(iter(self._queues))
             self._queues.move_to_end(client)
             one = self._take(client, 0)
-            if one.cancelled():
-                self._pass_on()
-            else:
+            if not one.cancelled():
                 one.set_result(None)
-            return
+                return
         self._free += 1

@@ -1,14 +1,17 @@
 """SandboxFusion's submit: a completion judged by the row that comes with it, and not by what it claims."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from service import running
 
+from codea1_judge import submit as submit_module
 from codea1_judge.submit import submit
 from data_pipeline.sandbox_fusion import FORMAT
 from sandbox import Limits, SandboxPool
@@ -34,6 +37,11 @@ def ask(service: str, completion: object, row: object, **config: Any) -> tuple[i
             return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def get(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=60) as response:
+        return response.read().decode()
 
 
 def case(given: str, expected: str) -> dict[str, Any]:
@@ -152,12 +160,36 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
             "assets",
         ),
         ("x", DOUBLE, {"custom_extract_logic": "submit_code_blocks([])"}, "custom_extract_logic"),
+        ("x", DOUBLE, {"extra": ["run_all_cases"]}, "config.extra must be an object"),
         ("x", DOUBLE, {"run_timeout": 10_000}, "can be at most 600 here"),
     ],
 )
 def test_what_it_cannot_judge_is_refused_and_not_rejected(service: str, completion, row, config: dict, reason: str):
     status, text = ask(service, completion, row, **config)
     assert status == 400 and reason in text
+
+
+def test_what_many_runs_print_is_judged_whole_and_shown_in_part(service: str, monkeypatch):
+    monkeypatch.setattr(submit_module, "_MOST_SHOWN", 10)
+    row = DOUBLE | {"test": [case("", "1234567")] * 3}
+    answer = ask(service, fenced("print(1234567)"), row)[1]
+    assert answer["accepted"]
+    assert [each["exec_info"]["run_result"]["stdout"] for each in answer["tests"]] == ["1234567\n", "12", ""]
+
+
+def test_requests_of_many_cases_keep_nobody_waiting(service: str):
+    """More of them than there are turns: each gives up its turn after each case."""
+    row = DOUBLE | {"test": [case("", "1")] * 40}
+    with ThreadPoolExecutor(20) as threads:
+        long = [threads.submit(ask, service, fenced("print(1)"), row) for _ in range(20)]
+        while "sandbox_jobs_waiting 0" in get(f"{service}/metrics"):
+            assert not any(each.done() for each in long)
+        newcomer = http.client.HTTPConnection(service.removeprefix("http://"), source_address=("127.0.0.2", 0))
+        newcomer.request("POST", "/run_code", json.dumps({"code": "print(2)", "language": "python"}))
+        assert json.loads(newcomer.getresponse().read())["run_result"]["stdout"] == "2\n"
+        newcomer.close()
+        assert not any(each.done() for each in long)
+        assert all(each.result()[1]["accepted"] for each in long)
 
 
 def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service: str, real_rows):

@@ -4,6 +4,7 @@ import time
 import pytest
 
 from sandbox import Execution, Job, JudgeJob, Limits, ReferenceCache, SandboxPool, Status, Task, Test, Tolerance
+from sandbox.host import streams
 from sandbox.host.progress import Progress
 from sandbox.host.protocol import Report
 from sandbox.inside.watch import NOT_CUT
@@ -202,6 +203,12 @@ def test_a_reference_is_run_once_for_each_input(jail: SandboxPool):
     assert [outcome.status.value for outcome in again.outcomes] == ["returned", "returned", "raised"]
     more = cache.submit(stream(SUM, "2\n1 3\nnever read", is_reference=True)).result()
     assert more.outcomes[0] == first.outcomes[1]
+
+
+def test_outputs_are_kept_as_long_as_there_is_room_for_all(jail: SandboxPool, monkeypatch):
+    monkeypatch.setattr(streams, "_MAX_VALUES", 1_000)
+    (execution,) = jail.execute([stream("print(input() * 300)", "ab", "cd", "ef", "gh")])
+    assert [outcome.status.value for outcome in execution.outcomes] == ["returned", "returned", *["out of memory"] * 2]
 
 
 def test_a_repeated_run_of_a_random_program_repeats_its_output(pool: SandboxPool):

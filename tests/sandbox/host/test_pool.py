@@ -1,3 +1,4 @@
+import gc
 import os
 import resource
 import signal
@@ -5,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import as_completed
 from contextlib import suppress
 from pathlib import Path
@@ -191,6 +193,30 @@ def test_submitting_waits_while_too_many_jobs_are_pending():
         thread.join(0.05)
         assert thread.is_alive()
         thread.join()
+
+
+def test_a_cancelled_job_takes_neither_room_nor_memory():
+    with SandboxPool(workers=1, pending=2) as pool:
+        running = pool.submit(Job("while True: pass", limits=Limits(load_seconds=1.0)))
+        while not running.running():
+            time.sleep(0.01)
+        filling = [pool.submit(Job(DOUBLE, ("f(1)",))) for _ in range(2)]
+        for future in filling:
+            future.cancel()
+        job = Job(DOUBLE, ("f(2)",))
+        kept = weakref.ref(job)
+
+        def submit_and_cancel(job: Job) -> None:
+            for _ in range(20):
+                pool.submit(job).cancel()
+
+        thread = threading.Thread(target=submit_and_cancel, args=(job,), daemon=True)
+        thread.start()
+        thread.join(0.5)
+        assert not thread.is_alive() and not running.done()
+        del job
+        gc.collect()
+        assert kept() is None
 
 
 def test_a_dead_worker_is_replaced_and_its_jobs_run_again():

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import http.client
 import json
 import socket
 import subprocess
@@ -10,10 +11,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +25,7 @@ from test_server import DOUBLE, get, running
 from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable
 from sandbox.host import worker_thread
 from sandbox.remote import client, connections, server
+from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.server import make_app
 
@@ -227,6 +230,56 @@ def test_requests_hold_no_more_memory_than_they_may(jail: SandboxPool, monkeypat
         assert judges(address)
 
 
+class Sending:
+    """A request whose body comes in at once."""
+
+    transport = None
+
+    def __init__(self, client: str, size: int) -> None:
+        self.remote, self.content_length, self.content = client, size, self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield bytes(self.content_length)
+
+
+def test_a_client_holds_no_more_bytes_than_it_leaves_to_others_and_none_when_it_has_gone():
+    async def main() -> None:
+        arrivals = Arrivals(100, 100)
+
+        async def held(stack: AsyncExitStack, client: str, size: int) -> list[bytearray]:
+            bodies = []
+            with contextlib.suppress(web.HTTPTooManyRequests):
+                while True:
+                    request = cast("web.Request", Sending(client, size))
+                    bodies.append(await stack.enter_async_context(arrivals.body(request)))
+            return bodies
+
+        async with AsyncExitStack() as others:
+            async with AsyncExitStack() as stack:
+                bodies = await held(stack, "a", 10)
+                assert len(bodies) == 5
+                assert len(await held(others, "b", 5)) == 5
+                assert len(await held(others, "c", 1)) == 12
+            assert not any(bodies)
+            assert len(await held(others, "b", 1)) == 44 - 25
+        async with AsyncExitStack() as stack:
+            assert len(await held(stack, "a", 50)) == 1
+
+    asyncio.run(main())
+
+
+def test_one_client_cannot_take_all_places(jail: SandboxPool):
+    app = make_app(jail, places=8)
+    with running(app, most=8) as address, ThreadPoolExecutor(12) as threads:
+        jobs = [threads.submit(post, address, as_body(SPIN)) for _ in range(12)]
+        wait_for(lambda: len(app[connections._HELD]) == 4)
+        newcomer = http.client.HTTPConnection(urlsplit(address).netloc, source_address=("127.0.0.2", 0), timeout=60)
+        newcomer.request("POST", "/execute", as_body())
+        assert newcomer.getresponse().status == 200
+        newcomer.close()
+        assert {job.result()[0] for job in jobs} >= {200}
+
+
 @pytest.mark.parametrize("sent", [1, 900, 99_000])
 def test_requests_that_never_end_keep_nobody_out_whatever_they_declare_or_send(jail: SandboxPool, monkeypatch, sent):
     monkeypatch.setattr(server, "MAX_REQUEST", 100_000)
@@ -282,6 +335,21 @@ def test_an_error_of_the_services_own_is_in_the_log(jail: SandboxPool, caplog, m
     with running(make_app(jail)) as address:
         assert post(address, b"no job")[0] == 500
     assert "NoneType" in caplog.text
+
+
+def test_who_hangs_up_before_an_answer_is_sent_leaves_nothing_in_the_log(caplog):
+    class Unsendable(web.Response):
+        async def prepare(self, request: web.BaseRequest) -> None:
+            raise ConnectionResetError
+
+    async def answer(request: web.Request) -> web.Response:
+        return await connections.sent(request, Unsendable())
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    with running(app) as address, connect(address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as connection:
+        assert hung_up(connection)
+    assert not caplog.records
 
 
 def test_a_body_without_its_length_or_too_long_is_not_read(jail: SandboxPool, monkeypatch):

@@ -101,6 +101,21 @@ def test_a_turn_that_nobody_takes_is_free_again():
     asyncio.run(main())
 
 
+def test_thousands_that_hang_up_at_once_cost_no_turn():
+    async def main() -> None:
+        turns = Turns(1, 5_000)
+        clients = Clients(turns)
+        async with turns.turn("a"):
+            tasks = [asyncio.create_task(clients.job("b")) for _ in range(3_000)]
+            await settle()
+            for task in tasks:
+                task.cancel()
+        async with asyncio.timeout(10), turns.turn("c"):
+            assert turns.waiting == 0 and not clients.order
+
+    asyncio.run(main())
+
+
 def test_under_overload_every_answer_is_a_right_result_or_a_refusal():
     def one(number: int) -> tuple[int, object]:
         status, answer = ask(address, code=f"print({number} * 2)", language="python")
