@@ -21,6 +21,10 @@ export JAX_PLATFORMS ?= cpu
 		--editable '.[dev]'
 	touch $@
 
+.venv/notebooks: .venv/base
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements/lock.txt --editable '.[notebooks]'
+	touch $@
+
 # XLA's CUDA compiler (0.2 GB), next to .venv: no GPU and no driver needed.
 .venv-cuda/compiler: .venv/bin/uv requirements/lock.txt
 	rm -rf .venv-cuda
@@ -30,10 +34,10 @@ export JAX_PLATFORMS ?= cpu
 
 venv: .venv/base
 
-# Pins for `dev` and for the images of launch/ on every Python, keeping the versions that still fit.
+# Pins for `dev`, the notebooks and the images of launch/ on every Python, keeping the versions that still fit.
 lock: .venv/bin/uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements/pairs.txt --no-header --no-annotate \
-		--override requirements/overrides.txt --extra dev --extra tpu --extra cuda12 --extra cuda13 \
+		--override requirements/overrides.txt --extra dev --extra notebooks --extra tpu --extra cuda12 --extra cuda13 \
 		--output-file requirements/lock.txt pyproject.toml
 
 # --- what one does --------------------------------------------------------------------------------
@@ -45,6 +49,11 @@ demo: .venv/base
 # Proves this machine: kernels, gradients, resume, memory, speed and judge. Minutes; PRESET is chosen by the devices.
 selftest: .venv/base
 	$(BIN)/codea1 selftest $(PRESET)
+
+# Executes the notebooks for laptops, minutes, and changes none of them: runs go to notebooks/runs.
+.PHONY: notebooks  # a folder has this name
+notebooks: .venv/notebooks
+	$(BIN)/jupyter execute notebooks/first_run.ipynb notebooks/read_a_run.ipynb notebooks/judge_answers.ipynb
 
 lint: .venv/dev
 	$(LATER) $(BIN)/ruff check .
