@@ -11,10 +11,14 @@ reads standard input a pair of texts: the input, and the output that must come o
 language are those of `sandbox`; rows of datasets are read by `data_pipeline`, whose problems state tests as well.
 """
 
-from codea1_judge.judge import Judge
-from codea1_judge.reading import program_in
-from data_pipeline import Problem, load
-from sandbox import Limits, SandboxError, SandboxUnavailable, Verdicts
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codea1_judge.judge import Judge
+    from codea1_judge.reading import program_in
+    from data_pipeline import Problem, load
+    from sandbox import Limits, SandboxError, SandboxUnavailable, Verdicts
 
 __all__ = [
     "Judge",
@@ -27,3 +31,17 @@ __all__ = [
     "load",
     "program_in",
 ]
+
+_ELSEWHERE = {
+    "Judge": "codea1_judge.judge",
+    "program_in": "codea1_judge.reading",
+    **dict.fromkeys(("Problem", "load"), "data_pipeline"),
+    **dict.fromkeys(("Limits", "SandboxError", "SandboxUnavailable", "Verdicts"), "sandbox"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for only then: a command line that lists the judge's options does not wait for it."""
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE[name]), name)

@@ -4,12 +4,12 @@ Judged as by SandboxFusion, except that a program cannot forge it: expected outp
 problem's asserts or check run in a process that the program is not in.
 """
 
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from codea1_judge.reading import program_in
 from data_pipeline.source_code import first_called, parse
 from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
 from sandbox.remote import wire
@@ -19,6 +19,8 @@ _SECONDS = 20.0  # SandboxFusion's own default
 _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
 _MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
+_BLOCK = re.compile(r"```([^\n]*)\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)  # one that is not closed ends with the text
+_PYTHON = ("python", "python3", "py")
 _MOST_CODE = 1 << 20  # characters of a check, which is parsed here
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
@@ -36,11 +38,15 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     completion = fields.get("completion")
     if not isinstance(completion, str):
         raise ValueError("completion must be a text")
-    program, limits = program_in(completion), limits_of(config, own, _SECONDS)
-    test = _test_of(row)
+    limits, test = limits_of(config, own, _SECONDS), _test_of(row)
     if isinstance(test, str):
-        cases = yield from _check(row, test, program, limits)
+        name, check = _check_of(row, test)
+        program = _program_in(completion, row, name)
+        # Checks that patch modules, as BigCodeBench's do, run next to the program.
+        result = yield CheckJob(program, check, name, limits, in_process="unittest" in check)
+        cases = [_checked(result)]
     else:
+        program = _program_in(completion)
         cases = yield from _runs(test, program, limits, bool(extra.get("run_all_cases")))
     accepted = all(case["passed"] for case in cases)
     return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program, "tests": cases}
@@ -72,16 +78,25 @@ def _sample(case: Any) -> tuple[str, str]:
     return given, expected
 
 
-def _check(row: Mapping[str, Any], check: str, program: str, limits: Limits) -> Cases:
-    """Runs the check apart from the program, or next to it where it patches modules, as BigCodeBench's do."""
+def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
+    """The function that is checked, and the code that checks it. Raises ValueError."""
     labels = row.get("labels") or {}
     labels = as_object(wire.parsed(labels) if isinstance(labels, str) else labels, "the row's labels")
     name = labels.get("entry_point") or first_called(parse(check, "the test").body)
     if not isinstance(name, str):
         raise ValueError("the test calls no function, and labels.entry_point names none")
-    whole = f"{labels.get('test_setup_code') or ''}\n{check}"
-    result = yield CheckJob(program, whole, name, limits, in_process="unittest" in check)
-    return [_checked(result)]
+    return name, f"{labels.get('test_setup_code') or ''}\n{check}"
+
+
+def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str = "") -> str:
+    """The first block of Python, else the first of any kind.
+
+    A text without blocks is the program; it continues the question if it lacks the function of that name.
+    """
+    blocks = [(kind.strip().lower(), code) for kind, code in _BLOCK.findall(completion)]
+    if blocks:
+        return next((code for kind, code in blocks if kind in _PYTHON), blocks[0][1])
+    return completion if row is None or f"def {name}" in completion else f"{row.get('content')}\n{completion}"
 
 
 def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:

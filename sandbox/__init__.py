@@ -53,7 +53,7 @@ from sandbox.jobs import (
     Verdicts,
     verdict_on,
 )
-from sandbox.judge import Judge, then
+from sandbox.judge import Judge, in_thread, then
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, encode_literal, parse_test
 from sandbox.reference import ReferenceCache
 from sandbox.streams import encode_stated
@@ -92,6 +92,7 @@ __all__ = [
     "encode_literal",
     "encode_stated",
     "host",
+    "in_thread",
     "language",
     "nodes",
     "parse_test",

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from threading import Thread
 from typing import Self, TypeVar
 
 from sandbox.jobs import JudgeJob, Limits, R, Request, Verdicts
@@ -57,3 +58,17 @@ def then(first: Future[S], function: Callable[[S], T]) -> Future[T]:
 
     first.add_done_callback(finish)
     return second
+
+
+def in_thread(function: Callable[[], T], name: str) -> Future[T]:
+    """The future of `function`, called in a thread that does not keep the process alive."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001  (whoever asks for the result gets it)
+            future.set_exception(error)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return future

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from codea1_jax.cli import sandbox as command
+from codea1_judge import cli as command
 from sandbox.remote.bearer import VARIABLE
 
 LOADED = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"

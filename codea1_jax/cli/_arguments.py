@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from codea1_jax.common.errors import UserError
+from codea1_judge.cli import positive
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse has no public name for it
@@ -96,17 +97,3 @@ def blamed_on(option: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise UserError(f"{option}: {error}") from error
-
-
-def port(text: str) -> int:
-    """A TCP port. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and 0 < int(text) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{text} is not a port")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A count. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return int(text)

@@ -165,7 +165,8 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
 
     Raises UserError if --environment has no packages, and SandboxUnavailable if the judge fails a right program.
     """
-    from codea1_jax.evals import benchmark, pytest_jobs
+    from codea1_jax.evals import pytest_jobs
+    from data_pipeline import benchmark
     from sandbox import SandboxPool
     from sandbox.host.doctor import try_out
 
@@ -220,15 +221,15 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
 def _print_results(results: Mapping[str, Any], *, measured: bool) -> None:
     """The figures, and by name everything that was not judged."""
     from codea1_jax.common.console import print_table, results_table
-    from codea1_jax.evals.audit import audit_lines
+    from data_pipeline.audit import audit_lines
 
     if measured:
         protocol = results["config"].get("protocol")
         named = {f"{name}, protocol {protocol}" if protocol else name: v for name, v in results["benchmarks"].items()}
         print_table(results_table(named))
         sys.stdout.flush()
-    if audited := results.get("audited"):
-        print("\n".join(audit_lines(audited, results["passed_by_trivial"])), file=sys.stderr)
+    if "audited" in results:
+        print("\n".join(audit_lines(results)), file=sys.stderr)
     verbs = {"refused": "not read", "dropped_tests": "a test was left out"}
     for name in ("unsound", "missing_dependencies", *verbs):
         for task, reason in results.get(name, {}).items():

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge, add_upload
+from codea1_jax.cli._arguments import Commands, add_judge, add_upload, blamed_on
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
     validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
     validate.set_defaults(run=_validate)
 
-    audit = data.add_parser("audit", help="list the checks and tests that programs pass which solve nothing")
+    audit = data.add_parser("audit", help="list the checks and tests that programs pass which should not")
     audit.add_argument("data", help="file, folder, or dataset of the Hub: problems with checks or tests")
     add_judge(audit)
     audit.add_argument("--json", action="store_true", help="print one JSON document on one line")
@@ -74,23 +74,12 @@ def add(commands: Commands) -> None:
 def _audit(options: argparse.Namespace) -> int:
     from codea1_jax.cli._evaluation import load_data, make_pool
     from codea1_jax.common.console import progress_bar
-    from codea1_jax.evals.audit import audit, audit_lines
-    from codea1_jax.evals.benchmark import make_benchmark
+    from data_pipeline.audit import audit_lines, audit_problems
 
-    loaded = load_data(options.data)
-    with make_pool(options) as judge, progress_bar("problems audited") as progress:
-        benchmark = make_benchmark(loaded.problems, judge)
-        results = audit(benchmark, judge, progress)
-    if not benchmark.problems:
-        reason = next(iter(benchmark.unjudged)).reason
-        raise UserError(f"{options.data}: no problem of it can be judged ({reason})")
-    if options.json:
-        unjudged = {refusal.id: refusal.reason for refusal in benchmark.unjudged}
-        print(json.dumps(results | {"unjudged": unjudged, "data": options.data}))
-        return DONE
-    print("\n".join(audit_lines(results["audited"], results["passed_by_trivial"])))
-    for refusal in benchmark.unjudged:
-        print(f"cannot be judged: {refusal.id}: {refusal.reason}", file=sys.stderr)
+    problems = load_data(options.data).problems
+    with make_pool(options) as judge, progress_bar("problems audited") as progress, blamed_on(options.data):
+        results = audit_problems(problems, judge, progress)
+    print(json.dumps(results | {"data": options.data}) if options.json else "\n".join(audit_lines(results)))
     return DONE
 
 

@@ -56,7 +56,7 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
         return Diagnosis((packages, *report().findings))
     from codea1_jax.config import Config, HostsConfig, SandboxConfig, load
     from codea1_jax.doctor.run import find_judge, find_needs
-    from codea1_jax.evals.benchmark import PACKAGES
+    from data_pipeline.benchmark import PACKAGES
 
     config = None if preset is None else load(Config, preset, overrides)
     found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))

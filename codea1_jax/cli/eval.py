@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 
-from codea1_jax.cli._arguments import Commands, add_judge, positive
+from codea1_jax.cli._arguments import Commands, add_judge
 from codea1_jax.cli._evaluation import CONVERSATIONS, Drawing, Evaluation
+from codea1_judge.cli import positive
 
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
@@ -23,7 +24,9 @@ def add(commands: Commands) -> None:
     _add_source(code, _PROGRAMS)
     _add_count(code, "programs", 32)
     code.add_argument(
-        "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
+        "--audit",
+        action="store_true",
+        help="also count the problems whose checks pass what solves nothing, or lies",
     )
     _add_choice(code)
     _add_limits(code)
@@ -138,10 +141,10 @@ def _add_common(
 
 
 def _code(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.audit import audit
-    from codea1_jax.evals.benchmark import make_benchmark
     from codea1_jax.evals.code import evaluate_code
     from codea1_jax.evals.samples import read_programs
+    from data_pipeline.audit import audit
+    from data_pipeline.benchmark import make_benchmark
 
     evaluation = Evaluation(options, "code")
     coder = evaluation.player("code", read_programs)
@@ -149,7 +152,7 @@ def _code(options: argparse.Namespace) -> int:
         benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
         results = evaluate_code(benchmark, coder, options.n, judge, evaluation.journal, progress)
         if options.audit:
-            results |= audit(benchmark, judge, progress)
+            results |= audit(benchmark, judge, progress, mutants=0)
     return evaluation.report(results)
 
 
@@ -174,9 +177,9 @@ def _tests(options: argparse.Namespace) -> int:
 
 
 def _collaboration(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.benchmark import make_benchmark
     from codea1_jax.evals.collaboration import evaluate_collaboration
     from codea1_jax.evals.samples import read_programs, read_tests
+    from data_pipeline.benchmark import make_benchmark
 
     evaluation = Evaluation(options, "collaboration")
     coder = evaluation.player("code", read_programs)

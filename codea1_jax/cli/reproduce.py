@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, blamed_on, positive
+from codea1_jax.cli._arguments import Commands, blamed_on
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
+from codea1_judge.cli import positive
 from configs import MICROS, PAPERS
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, port
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
+from codea1_judge.cli import port
 
 if TYPE_CHECKING:
     from codea1_jax.models.architecture import Architecture

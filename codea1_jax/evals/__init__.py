@@ -1,8 +1,6 @@
 """Evaluation: how good the Code LLM's programs and the Test LLM's tests are on questions that were not trained on."""
 
 __all__ = [
-    "audit",
-    "benchmark",
     "code",
     "collaboration",
     "conversations",

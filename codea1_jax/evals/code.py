@@ -6,13 +6,11 @@ without samples, count as failed. `avg_at_n_sound` is over the problems that wer
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from codea1_jax.evals.benchmark import Benchmark, submit_check
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved, solved_names
 from codea1_jax.evals.requests import program_requests
@@ -20,58 +18,11 @@ from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem, Refusal
-from sandbox import CheckResult, Judge, Status
+from data_pipeline.benchmark import Benchmark, TaskResult, check_samples, submit_check
+from sandbox import Judge
 
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 SAMPLES_FILE = "samples.jsonl"
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """How a problem's samples ended, in order; a detail explains why one did not pass."""
-
-    task_id: str
-    source: str
-    statuses: tuple[str, ...]
-    details: tuple[str, ...]
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How many samples there are, and how many of them passed the whole check."""
-        return len(self.statuses), self.statuses.count(Status.PASSED)
-
-
-Checks = tuple[Problem, Sequence[str], Mapping[str, Future[CheckResult]]]
-
-
-def check_samples(
-    benchmark: Benchmark, drawn: Iterable[tuple[Problem, Sequence[str]]], judge: Judge
-) -> Iterator[TaskResult]:
-    """Checks each problem's programs as they come, equal ones once; results in the same order.
-
-    Raises SandboxError if the judge fails.
-    """
-    pending: deque[Checks] = deque()
-    for problem, programs in drawn:
-        checks = {
-            program: submit_check(judge, problem, program, benchmark.limits[problem])
-            for program in dict.fromkeys(programs)
-        }
-        pending.append((problem, programs, checks))
-        while pending and all(check.done() for check in pending[0][2].values()):
-            yield _result(*pending.popleft())
-    while pending:
-        yield _result(*pending.popleft())
-
-
-def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[CheckResult]]) -> TaskResult:
-    verdicts = {program: check.result().verdict for program, check in checks.items()}
-    return TaskResult(
-        task_id=problem.id,
-        source=problem.source,
-        statuses=tuple(str(verdicts[program].status) for program in programs),
-        details=tuple(verdicts[program].detail for program in programs),
-    )
 
 
 def metrics_of(counts: Iterable[tuple[str, int, int]], sizes: Mapping[str, int]) -> dict[str, dict[str, Estimate]]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from codea1_jax.evals.benchmark import Benchmark
 from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import estimate
@@ -21,6 +20,7 @@ from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
+from data_pipeline.benchmark import Benchmark
 from sandbox import Judge, Outcome, Status, SuiteTest
 
 SUITES_FILE = "suites.jsonl"

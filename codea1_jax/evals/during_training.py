@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 
 from codea1_jax.config import EvalConfig, Role
-from codea1_jax.evals.benchmark import Benchmark
 from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark
 from codea1_jax.evals.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
 from codea1_jax.game.round import Game
 from data_pipeline import Problem
+from data_pipeline.benchmark import Benchmark
 
 HELDOUT_LOGPROB = "eval/heldout_logprob"  # nats per token of held-out golden tests: minus the held-out loss
 EVAL_STREAM = 2**31 - 1  # no training step has this number

@@ -25,12 +25,11 @@ from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, unanimous, validate_suite
 from codea1_jax.game.values import SIBLING_VALUES, Finds, failing
-from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.checking import settled, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, verdict_on
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread, verdict_on
 
 T = TypeVar("T")
 

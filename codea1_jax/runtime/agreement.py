@@ -18,13 +18,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 
 from codea1_jax.common.errors import Interrupted
+from sandbox import in_thread
 
 T = TypeVar("T")
 
@@ -192,17 +192,3 @@ def wait(arrays: Any) -> None:
         jax.block_until_ready(arrays)
     else:
         _of_this_process.wait(arrays)
-
-
-def in_thread(function: Callable[[], T], name: str) -> Future[T]:
-    """The future of `function`, called in a thread that does not keep the process alive."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001  (whoever asks for the result gets it)
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future

@@ -21,7 +21,7 @@ from codea1_jax.game.round import Pending
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines, rollouts_path
-from codea1_jax.runtime.agreement import agreement, in_thread
+from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.advice import mismatch_advice, step_advice
@@ -29,6 +29,7 @@ from codea1_jax.training.draw import Draws, play, rates_after
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
+from sandbox import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ import grain
 from jax.sharding import Mesh
 
 from codea1_jax.config import METHODS, CheckpointConfig, Config, CurriculumConfig, MethodConfig, Role, TrainConfig
-from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.config import RoundConfig
@@ -27,6 +26,7 @@ from codea1_jax.training.policies import InitialWeights, by_role, initial_weight
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem
+from data_pipeline.benchmark import make_benchmark
 from data_pipeline.loader import batches
 from sandbox import Judge
 

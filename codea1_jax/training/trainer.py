@@ -24,7 +24,6 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
-from codea1_jax.evals.benchmark import PACKAGES
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
@@ -43,6 +42,7 @@ from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.start import own_starts, resume, start
 from codea1_jax.training.state import State
 from data_pipeline import Problem, Refusal
+from data_pipeline.benchmark import PACKAGES
 from sandbox import Judge
 
 logger = logging.getLogger(__name__)

@@ -30,6 +30,7 @@ _PACKAGES_PLACE = Path("/packages")
 _SCRATCH = "/tmp"
 _SCRATCH_OPTIONS = "size=16777216,nr_inodes=512"  # bytes in all, and files
 _NOBODY = 65534
+MEMORY_LIMIT = "the address space of each process (rlimits); no cgroup"
 LAST_PID = "/proc/sys/kernel/ns_last_pid"  # of the namespace of whoever writes to it
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 from packed import packed
 
-from codea1_jax.evals.benchmark import make_benchmark, submit_check
 from data_pipeline import Problem, problem_files, tfds_files
+from data_pipeline.benchmark import make_benchmark, submit_check
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.prepare import prepare
 from data_pipeline.reading import read

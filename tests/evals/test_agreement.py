@@ -5,9 +5,8 @@ import os
 import subprocess
 import sys
 
-from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.code import check_samples
 from codea1_jax.evals.mutants import mutate
+from data_pipeline.benchmark import check_samples, make_benchmark
 from data_pipeline.reading import read
 from sandbox import SandboxPool, Status
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from scripted import silent
 
 from codea1_jax.cli import main
-from codea1_jax.evals.audit import TRIVIAL, audit, trivial_programs
-from codea1_jax.evals.benchmark import make_benchmark
 from data_pipeline import Problem, problem_files
+from data_pipeline.audit import TRIVIAL, audit, trivial_programs
+from data_pipeline.benchmark import make_benchmark
 
 CLOSE = "import numpy as np\ndef check(candidate):\n    assert np.allclose(candidate(3.5), 0.5)"
 FOUND = "def check(candidate):\n    assert (candidate('a') is not None) == True"
@@ -66,8 +66,8 @@ def test_the_command_lists_them_and_an_evaluation_counts_them(tmp_path, capsys, 
     assert main(["data", "audit", "mine.jsonl", "--workers", "1"]) == 0
     out = capsys.readouterr().out
     assert "passed by a program that solves nothing: zero: return 0\n" in out
-    assert "problems: the checks of 4 of 5 problems pass a program that solves nothing\n" in out
-    assert "good:" not in out
+    assert out.splitlines()[-1].split() == ["problems", "5", "4", "0", "11", "3"]
+    assert not [line for line in out.splitlines() if "good:" in line and "mutants" not in line]
     assert main(["data", "audit", "mine.jsonl", "--workers", "1", "--json"]) == 0
     audited = json.loads(capsys.readouterr().out)
     assert audited["audited"] == {"problems": {"problems": 5, "passed_by_trivial": 4}}

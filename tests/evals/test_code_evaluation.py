@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from scripted import silent
 
-from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark, evaluate_code, metrics_of
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
 from data_pipeline import Problem, bigcodebench
+from data_pipeline.benchmark import make_benchmark
 
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate([5][0]) == 6"
 GROW = Problem("HumanEval/900", "?", "def grow(x):\n    return x + 1", "grow", (), check=CHECK, source="humanevalplus")

@@ -3,7 +3,6 @@
 import pytest
 from scripted import silent
 
-from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
@@ -11,6 +10,7 @@ from codea1_jax.evals.suites import write_dataset
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.suites import extract_suite
 from data_pipeline import Problem, load
+from data_pipeline.benchmark import make_benchmark
 
 DOUBLE = Problem("double", "Twice x.", "def f(x):\n    return 2 * x", "f", ("assert f(3) == 6",), source="problems")
 NEGATE = Problem("negate", "Minus x.", "def f(x):\n    return -x", "f", ("assert f(3) == -3",), source="problems")

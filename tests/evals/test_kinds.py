@@ -9,7 +9,6 @@ import pytest
 from scripted import silent
 
 from codea1_jax.cli._evaluation import load_data
-from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.code import evaluate_code
 from codea1_jax.evals.collaboration import evaluate_collaboration
 from codea1_jax.evals.heldout import evaluate_code as heldout_code
@@ -21,6 +20,7 @@ from codea1_jax.evals.rounds import evaluate_tests, holding, submit_mutants
 from codea1_jax.evals.samples import RecordedPlayer, references
 from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem
+from data_pipeline.benchmark import make_benchmark
 from data_pipeline.golden import stream_line
 from sandbox import SandboxPool, SuiteTest, Task
 from sandbox.streams import spelled

@@ -8,7 +8,6 @@ from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.evals.benchmark import make_benchmark, submit_check
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
@@ -17,6 +16,7 @@ from codea1_jax.game.round import Game, begin_round
 from codea1_jax.game.suites import SuiteRules
 from codea1_jax.game.tasks import stream
 from data_pipeline import Problem
+from data_pipeline.benchmark import make_benchmark, submit_check
 from data_pipeline.checking import accepted, settled
 from data_pipeline.golden import stream_line
 from sandbox import Limits, SandboxPool, SuiteTest, Task, Test

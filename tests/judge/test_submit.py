@@ -77,7 +77,7 @@ def test_a_script_is_accepted_if_every_output_is_right(service: str, code: str, 
     status, answer = ask(service, fenced(code), DOUBLE | {"test": json.dumps(DOUBLE["test"])})
     assert status == 200 and [each["passed"] for each in answer["tests"]] == passed
     assert answer["accepted"] is all(passed)
-    assert (answer["id"], answer["extracted_code"]) == (7, code + "\n")
+    assert (answer["id"], answer["extracted_code"]) == (7, code)
     assert answer["tests"][0]["exec_info"]["run_result"]["status"] in ("Finished", "TimeLimitExceeded")
 
 
@@ -119,6 +119,28 @@ def test_a_text_in_a_row_has_no_more_parts_than_a_request(service: str, field: s
 def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, printed: str, expected: str, same: bool):
     row = DOUBLE | {"test": [case("", expected)]}
     assert ask(service, fenced(f"print({printed!r})"), row)[1]["accepted"] is same
+
+
+@pytest.mark.parametrize(
+    ("completion", "accepted"),
+    [
+        ("```python\nprint(4)\n```\nor\n```python\nprint(5)\n```", True),
+        ("```\n5\n```\n```py\nprint(4)\n```", True),
+        ("```python\nprint(5)\n```\n```\nprint(4)\n```", False),
+        ("```bash\nprint(4)\n```", True),
+        ("Here:\n```python\nprint(4)", True),
+        ("print(4)", True),
+        ("Print 4.", False),
+    ],
+)
+def test_the_program_is_read_from_a_response_as_by_sandbox_fusion(service: str, completion: str, accepted: bool):
+    assert ask(service, completion, DOUBLE | {"test": [case("2", "4")]})[1]["accepted"] is accepted
+
+
+def test_a_text_without_the_function_continues_the_question(service: str):
+    row = CHECKED | {"content": "def f(x):"}
+    for completion, accepted in (("    return 2 * x", True), ("    return 4", False), ("def f(x): return x * 2", True)):
+        assert ask(service, completion, row)[1]["accepted"] is accepted, completion
 
 
 # Each is accepted by a service that appends the asserts to the program and looks at its exit code.
@@ -192,9 +214,10 @@ def test_requests_of_many_cases_keep_nobody_waiting(service: str):
         assert all(each.result()[1]["accepted"] for each in long)
 
 
-def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service: str, real_rows):
+@pytest.mark.parametrize("name", ["mbpp", "shadow_humaneval"])
+def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service: str, real_rows, name: str):
     """A row's own solution is right there as well; a program that exits before its asserts is right there alone."""
-    rows = (real_rows.kodcode.parent / "rows" / "mbpp.jsonl").read_text().splitlines()
+    rows = (real_rows.kodcode.parent / "rows" / f"{name}.jsonl").read_text().splitlines()
     for row in map(json.loads, rows):
         solution = FORMAT.problem_of(row).solution
         assert ask(service, fenced(solution), row)[1]["accepted"] is True, row["id"]

@@ -27,8 +27,8 @@ ARGPARSE = "argparse.ArgumentTypeError"
 VALUE_ERRORS = {
     *("codea1_jax/models/architecture.py", "codea1_jax/models/families.py"),
     *("codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
-    *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
-    *("data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
+    *("data_pipeline/audit.py", "data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py"),
+    *("data_pipeline/reading.py", "data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
     *("codea1_judge/judge.py", "codea1_judge/submit.py", "sandbox/remote/run_code.py"),  # or answered by a service
     "codea1_jax/rollout/capacity.py",
     "codea1_jax/rollout/requests.py",

@@ -10,10 +10,11 @@ import pytest
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.game.judging import submit_calls
-from codea1_jax.training.mutants import drawn, with_mutants
+from codea1_jax.training.mutants import with_mutants
 from codea1_jax.training.parts import make_training
 from codea1_jax.training.questions import Questions
 from data_pipeline import Problem
+from data_pipeline.mutants import drawn
 from sandbox import Limits, SandboxPool, Status
 
 SUM = "def f(n):\n    total = 0\n    while n > 0:\n        total += n\n        n -= 1\n    return total\n"

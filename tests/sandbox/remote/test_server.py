@@ -45,7 +45,8 @@ def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
         assert [(e.loaded, e.outcomes) for e in there] == [(e.loaded, e.outcomes) for e in here]
         assert [verdict.passed for verdict in remote.judge([JudgeJob(DOUBLE, tests)])[0].tests] == [True, False]
         assert [result.passed for result in remote.execute(checks)] == [True, False]
-        assert json.loads(get(address + "/health"))["status"] == "ok"
+        health = json.loads(get(address + "/health"))
+        assert health["status"] == "ok" and "each process" in health["memory_limit"]
         assert 'sandbox_jobs_total{kind="check"} 2' in get(address + "/metrics")
 
 

@@ -4,21 +4,18 @@ A problem that fails its own check cannot be judged; it is named with the reason
 its problems, as the paper's: nobody solves one that cannot be judged.
 """
 
-from __future__ import annotations
-
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from threading import BoundedSemaphore
 from typing import Literal
 
-from codea1_jax.game.tasks import task_of
-from codea1_jax.runtime.agreement import in_thread
-from data_pipeline import Problem, Refusal
 from data_pipeline.checking import accepted
 from data_pipeline.golden import read_golden_tests
+from data_pipeline.imports import with_imports
+from data_pipeline.problem import Problem, Refusal
 from data_pipeline.validate import allowed
 from sandbox import (
     CheckJob,
@@ -31,6 +28,7 @@ from sandbox import (
     Test,
     Verdict,
     Verdicts,
+    in_thread,
     then,
     verdict_on,
 )
@@ -69,7 +67,7 @@ class Benchmark:
     missing: tuple[Refusal, ...]
     unsound: tuple[Refusal, ...]
 
-    def within(self, limits: LimitsOf) -> Benchmark:
+    def within(self, limits: LimitsOf) -> "Benchmark":
         """The same under these limits."""
         if limits == "ours":
             return self
@@ -94,6 +92,24 @@ class Benchmark:
     def sizes(self) -> Counter[str]:
         """How many problems each benchmark has, by its name, sound or not."""
         return Counter(problem.source for problem in self.everything)
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """How a problem's samples ended, in order; a detail explains why one did not pass."""
+
+    task_id: str
+    source: str
+    statuses: tuple[str, ...]
+    details: tuple[str, ...]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many samples there are, and how many of them passed the whole check."""
+        return len(self.statuses), self.statuses.count(Status.PASSED)
+
+
+Checks = tuple[Problem, Sequence[str], Mapping[str, Future[CheckResult]]]
 
 
 def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
@@ -137,14 +153,44 @@ def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
 
 def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
-    whole = problem.preamble + task_of(problem).judged(program, problem)
     if problem.task is Task.STREAM:
-        job = _run_on_golden_tests(problem, whole, limits)
+        job = _run_on_golden_tests(problem, problem.preamble + program, limits)
         if problem.checker:
             return _in_turn(lambda: _whole(_checked(judge, problem, job)))
         return then(judge.submit_judge(job), _whole)
+    whole = problem.preamble + problem.driven(with_imports(program, problem))
     job = CheckJob(whole, _check(problem), problem.called, limits, problem.source in _BESIDE)
     return judge.submit(job)
+
+
+def check_samples(
+    benchmark: Benchmark, drawn: Iterable[tuple[Problem, Sequence[str]]], judge: Judge
+) -> Iterator[TaskResult]:
+    """Checks each problem's programs as they come, equal ones once; results in the same order.
+
+    Raises SandboxError if the judge fails.
+    """
+    pending: deque[Checks] = deque()
+    for problem, programs in drawn:
+        checks = {
+            program: submit_check(judge, problem, program, benchmark.limits[problem])
+            for program in dict.fromkeys(programs)
+        }
+        pending.append((problem, programs, checks))
+        while pending and all(check.done() for check in pending[0][2].values()):
+            yield _result(*pending.popleft())
+    while pending:
+        yield _result(*pending.popleft())
+
+
+def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[CheckResult]]) -> TaskResult:
+    verdicts = {program: check.result().verdict for program, check in checks.items()}
+    return TaskResult(
+        task_id=problem.id,
+        source=problem.source,
+        statuses=tuple(str(verdicts[program].status) for program in programs),
+        details=tuple(verdicts[program].detail for program in programs),
+    )
 
 
 def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> JudgeJob:
