@@ -66,21 +66,20 @@ def test_the_command_lists_them_and_an_evaluation_counts_them(tmp_path, capsys, 
     assert main(["data", "audit", "mine.jsonl", "--workers", "1"]) == 0
     out = capsys.readouterr().out
     assert "passed by a program that solves nothing: zero: return 0\n" in out
-    assert out.splitlines()[-1].split() == ["problems", "5", "4", "0", "11", "3"]
-    assert not [line for line in out.splitlines() if "good:" in line and "mutants" not in line]
+    assert out.splitlines()[-1].split()[:4] == ["problems", "5", "4", "0"]
     assert main(["data", "audit", "mine.jsonl", "--workers", "1", "--json"]) == 0
     audited = json.loads(capsys.readouterr().out)
-    assert audited["audited"] == {"problems": {"problems": 5, "passed_by_trivial": 4}}
     command = ["eval", "code", "--data", "mine.jsonl", "--samples", "reference", "--workers", "1", "--out", "out"]
     assert main([*command, "--audit", "--json"]) == 0
     evaluated = json.loads(capsys.readouterr().out)
     assert evaluated["benchmarks"]["problems"]["avg_at_n"]["value"] == 100
     assert evaluated["passed_by_trivial"] == audited["passed_by_trivial"]
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["audited"] == audited["audited"]
+    counted = json.loads((tmp_path / "out" / "summary.json").read_text())["audited"]["problems"]
+    assert counted == audited["audited"]["problems"] | {"mutants": 0, "survived": 0}
     assert main(command) == 0
     assert "solves nothing" not in capsys.readouterr().err
     assert main([*command, "--audit"]) == 0
-    assert "problems: the checks of 4 of 5 problems pass" in capsys.readouterr().err
+    assert "passed by a program that solves nothing: zero: return 0\n" in capsys.readouterr().err
 
 
 def test_data_without_anything_to_audit_is_bad_input(tmp_path, capsys):
