@@ -7,6 +7,7 @@ these, or outside the language, is left out of its question, which stays.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,9 +21,9 @@ from data_pipeline.golden import (
     read_golden_test,
     read_golden_tests,
 )
-from data_pipeline.problem import BadRow, Problem, Row
+from data_pipeline.problem import BadRow, Problem, Row, one_line
 from data_pipeline.row_format import Format
-from data_pipeline.rows import conversation, identifier, number, text
+from data_pipeline.rows import SUFFIXES, conversation, identifier, number, read_rows, text
 from data_pipeline.source_code import classes, entry_function, functions, parse
 from data_pipeline.stream_rows import Sample, as_text, stream
 from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance
@@ -33,6 +34,7 @@ _KEYS = frozenset(
     ("id", "question", "solution", "task", "entry_point", "tests", "seconds", "atol", "rtol", "prompt", "checker")
 )
 _ALIKE = 0.85  # of a key and the one that it is meant to be: difflib's measure
+_SIGNATURE = re.compile(r"^[ \t>]*(def|class)[ \t]+(\w+)", re.MULTILINE)
 _SHOWN = 100  # characters of a test that a reason shows
 
 
@@ -51,6 +53,51 @@ def row(problem: Problem) -> Row:
         **({"seconds": problem.seconds} if problem.seconds else {}),
         **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
     }
+
+
+def asked(path: str | Path) -> list[Problem]:
+    """The questions of a file, without solutions and tests: of rows, or a text, which is one question.
+
+    A text that shows no `def` or `class` asks for a program that reads standard input. Raises ValueError, in one line,
+    for a file that cannot be read as either.
+    """
+    path = Path(path)
+    if path.name.endswith(SUFFIXES):
+        rows = list(read_rows(path))
+    else:
+        try:
+            question = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not readable as text: {one_line(error)}") from None
+        shown = _SIGNATURE.search(question)
+        task = (Task.CLASS if shown[1] == "class" else Task.FUNCTION) if shown else Task.STREAM
+        rows = [{"id": path.stem, "question": question, "task": task, "entry_point": shown[2] if shown else ""}]
+    try:
+        return [_unsolved(row) for row in rows]
+    except BadRow as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _unsolved(row: Row | BadRow) -> Problem:
+    if isinstance(row, BadRow):
+        raise row
+    task = _task(row)
+    name = "" if task is Task.STREAM else identifier(row, "entry_point")
+    if task is Task.FUNCTION and name in classes(str(row.get("solution") or "")):
+        task = Task.CLASS
+    tolerance = _tolerance(row)
+    return Problem(
+        id=_id(row),
+        question=text(row, "question"),
+        solution="",
+        entry_point=name,
+        golden_tests=(),
+        task=task,
+        atol=tolerance.atol,
+        rtol=tolerance.rtol,
+        prompt=conversation(row, "prompt"),
+        seconds=number(row, "seconds"),
+    )
 
 
 def _task_fields(problem: Problem) -> Row:

@@ -58,6 +58,7 @@ PARSED = {
     "report": "tests/report/test_report.py",
     "sandbox serve": "tests/cli/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",
+    "solve": "tests/evals/test_solve.py",
 }
 # Other programs: the shell only has to parse these commands.
 FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest", "sky", "xpk"}

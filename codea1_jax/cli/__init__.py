@@ -35,6 +35,7 @@ from codea1_jax.cli import (
     sandbox,
     selftest,
     serve,
+    solve,
     train,
 )
 from codea1_jax.cli import eval as evaluate
@@ -55,7 +56,7 @@ from codea1_jax.runtime.devices import faults_named, shortage_named
 
 # In the order of --help.
 COMMANDS = (
-    *(init, train, rehearse, checkpoint, convert, export, push, evaluate, serve),
+    *(init, train, rehearse, checkpoint, convert, export, push, evaluate, serve, solve),
     *(plan, data, presets, report, reproduce, sandbox, doctor, selftest),
 )
 

@@ -81,24 +81,7 @@ class Evaluation:
                 player, unknown = read(samples, self.problems)
             self._unknown += unknown
             return player
-        from codea1_jax.config import read_templates
-        from codea1_jax.rollout import Sampling
-        from codea1_jax.runtime.devices import start_devices
-        from codea1_jax.training.answers import make_player
-
-        start_devices()
-        keep_compiled_programs()
-        try:
-            sampling = Sampling(options.max_tokens, options.temperature, options.top_p)
-        except ValueError as error:
-            raise UserError(f"--{error}") from error
-        key = os.environ.get("OPENAI_API_KEY", "")
-        model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
-        templates = None if options.templates is None else read_templates(options.templates)
-        with blamed_on(f"--{prefix.replace('_', '-')}model"):
-            return make_player(
-                model, role, served, key, sampling, options.seed, options.reading, templates, options.dtype
-            )
+        return draw_from(options, role, prefix)
 
     @contextmanager
     def judging(self, unit: str) -> Iterator[tuple[SandboxPool, Callable[..., None]]]:
@@ -136,6 +119,26 @@ class Evaluation:
             else:
                 print("codea1: nothing was measured: no problem of --data is left", file=sys.stderr)
         return DONE if measured else BAD_INPUT
+
+
+def draw_from(options: argparse.Namespace, role: Role, prefix: str = "") -> Player:
+    """The model that options name, of a run that of `role`. prefix: of these options. Raises UserError."""
+    from codea1_jax.config import read_templates
+    from codea1_jax.rollout import Sampling
+    from codea1_jax.runtime.devices import start_devices
+    from codea1_jax.training.answers import make_player
+
+    start_devices()
+    keep_compiled_programs()
+    try:
+        sampling = Sampling(options.max_tokens, options.temperature, options.top_p)
+    except ValueError as error:
+        raise UserError(f"--{error}") from error
+    key = os.environ.get("OPENAI_API_KEY", "")
+    model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
+    templates = None if options.templates is None else read_templates(options.templates)
+    with blamed_on(f"--{prefix.replace('_', '-')}model"):
+        return make_player(model, role, served, key, sampling, options.seed, options.reading, templates, options.dtype)
 
 
 def load_data(

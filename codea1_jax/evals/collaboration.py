@@ -5,8 +5,11 @@ Nothing of the problem but its question is used to choose: a test counts with th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from scipy.stats import spearmanr
@@ -14,7 +17,7 @@ from scipy.stats import spearmanr
 from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import estimate
-from codea1_jax.evals.requests import suite_request
+from codea1_jax.evals.requests import program_requests, suite_request
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
@@ -53,22 +56,65 @@ def submit_choice(
     Equal programs are run once. Raises SandboxError there if the judge fails.
     """
     tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
+    verdicts = _submit_tests(judge, problem, programs, tests)
+
+    def result() -> Choice:
+        passed = verdicts()
+        return Choice(problem.id, len(tests), tuple(sum(passed[program]) for program in programs))
+
+    return result
+
+
+def _submit_tests(
+    judge: Judge, problem: Problem, programs: Sequence[str], tests: Sequence[SuiteTest]
+) -> Callable[[], dict[str, tuple[bool, ...]]]:
+    """Submits each different program with all tests; what is returned waits for which of them it passes."""
     stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
     whole = {program: problem.preamble + task_of(problem).judged(program, problem) for program in programs}
     calls = [test.call for test in tests]
     pending = {program: submit_calls(judge, problem, text, calls) for program, text in whole.items()}
 
-    def count_passes(outcomes: Mapping[str, Outcome], answers: Mapping[str, str | None]) -> int:
+    def passed(outcomes: Mapping[str, Outcome], answers: Mapping[str, str | None]) -> Iterator[bool]:
         pairs = ((outcomes[test.call].value, answers[test.stated]) for test in tests)
         same = problem.tolerance.same
-        return sum(value is not None and answer is not None and same(value, answer) for value, answer in pairs)
+        return (value is not None and answer is not None and same(value, answer) for value, answer in pairs)
 
-    def result() -> Choice:
+    def result() -> dict[str, tuple[bool, ...]]:
         answers = stated.result()
-        passes = {program: count_passes(each.result().by_call, answers) for program, each in pending.items()}
-        return Choice(problem.id, len(tests), tuple(passes[program] for program in programs))
+        return {program: tuple(passed(each.result().by_call, answers)) for program, each in pending.items()}
 
     return result
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """One of the different programs for a problem. copies: how often it was drawn; killed_by: the tests it fails."""
+
+    program: str
+    copies: int
+    passed: int
+    killed_by: tuple[str, ...]
+
+
+def solve(problem: Problem, coder: Player, tester: Player, samples: int, judge: Judge) -> tuple[Survivor, ...]:
+    """The different programs among `samples`, those that pass most tests first; of equals, those drawn more often.
+
+    The Test LLM is shown each of them and writes a suite. Raises SandboxError if the judge fails, and what the players
+    raise.
+    """
+    ((_, drawn),) = coder.programs(program_requests([problem], samples))
+    copies = Counter(candidate.program for candidate in drawn)
+    programs = [*copies]
+    requests = [suite_request(problem, program, number=i) for i, program in enumerate(programs)]
+    suites = {i: written.suite.tests for i, (written,) in tester.suites(requests)}
+    tests = tuple(dict.fromkeys(test for i in sorted(suites) for test in suites[i]))
+    passed = _submit_tests(judge, problem, programs, tests)()
+    spelled = [task_of(problem).spelled(test, problem) for test in tests]
+    survivors = [
+        Survivor(program, count, sum(passed[program]), tuple(compress(spelled, map(not_, passed[program]))))
+        for program, count in copies.items()
+    ]
+    return tuple(sorted(survivors, key=lambda each: (-each.passed, -each.copies)))
 
 
 def evaluate_collaboration(

@@ -1,0 +1,74 @@
+"""`codea1 solve`: two models at work on a question: programs of one, and tests of the other that choose among them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli._arguments import Commands, add_judge, blamed_on, positive
+from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.words import counted
+
+if TYPE_CHECKING:
+    from codea1_jax.evals.collaboration import Survivor
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("solve", help="write programs, and the one that generated tests kill least")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a text with a question and, unless it is about a program, its signature",
+    )
+    model = "a run's directory, a Hugging Face directory, a Hub id, or http://host:port"
+    parser.add_argument("--model", required=True, help=f"the Code LLM: {model}")
+    parser.add_argument("--test-model", help="the Test LLM; default: as --model")
+    parser.add_argument("--n", type=positive, default=8, help="programs that are drawn; default: %(default)s")
+    parser.add_argument("--temperature", type=float, default=0.7, help="default: %(default)s")
+    parser.add_argument("--top-p", type=float, default=0.95, help="default: %(default)s")
+    parser.add_argument("--max-tokens", type=positive, default=4096, help="longest response; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    add_judge(parser)
+    parser.add_argument("--json", action="store_true", help="print every program and the tests that kill it, as JSON")
+    as_in_the_run = dict.fromkeys(("served_model", "test_served_model", "reading", "templates", "dtype"))
+    parser.set_defaults(run=_run, **as_in_the_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.cli._evaluation import draw_from, make_pool
+    from codea1_jax.evals.collaboration import solve
+    from data_pipeline import problem_files
+
+    with blamed_on("FILE"):
+        problems = problem_files.asked(options.file)
+    options.test_model = options.test_model or options.model
+    coder, tester = draw_from(options, "code"), draw_from(options, "test", "test_")
+    solved = {}
+    with make_pool(options) as judge:
+        for problem in problems:
+            survivors = solved[problem.id] = solve(problem, coder, tester, options.n, judge)
+            if not options.json:
+                print(f"{problem.id}: {_explained(survivors)}", file=sys.stderr)
+                print(survivors[0].program.rstrip("\n"))
+    if options.json:
+        print(json.dumps({name: [asdict(each) for each in survivors] for name, survivors in solved.items()}))
+    return DONE
+
+
+def _explained(survivors: Sequence[Survivor]) -> str:
+    """How the first program was chosen, and what killed the others."""
+    first, *others = survivors
+    tests = first.passed + len(first.killed_by)
+    lines = [f"the program below passes {first.passed} of {counted(tests, 'test')} and was drawn {first.copies} times"]
+    for number, other in enumerate(others, start=2):
+        killers = "; ".join(test.replace("\n", " ") for test in other.killed_by[:3])
+        more = f", and {len(other.killed_by) - 3} more" if len(other.killed_by) > 3 else ""
+        lines.append(f"  program {number} passes {other.passed}; killed by {killers or 'none'}{more}")
+    return "\n".join(lines)
