@@ -5,8 +5,8 @@ somebody has read what they do, and libc falls back to older ones. What is missi
 
 - nothing may outlast the program: no attributes and flags of files, System V objects, keys, labels of network flows,
   and no descriptors sent over sockets, which the kernel keeps open for a while after all who had them have ended;
-- nothing may tell what went before: no cookies of sockets, no CPU clock of the zygote, no descriptors of processes,
-  whose inodes number all processes of the host;
+- nothing may tell what went before: no cookies of sockets, no names that the kernel makes up for them, by a count until
+  Linux 5.16, no CPU clock of the zygote, no descriptors of processes, whose inodes number all processes of the host;
 - time counts: no program may ignore the end of its processes (SIGCHLD), whose time the kernel then forgets;
 - memory counts: no files in memory (memfd), which a process may hold without mapping them, no pages kept in pipes
   (vmsplice), of which each may keep a huge one, no larger buffers of sockets;
@@ -47,7 +47,7 @@ _TIME_AND_SIGNALS = """
     rt_sigpending, rt_sigreturn, rt_sigsuspend, rt_sigtimedwait, sigaltstack
 """
 _SOCKETS = """
-    bind, listen, accept, accept4, connect, shutdown, getsockname, getpeername, sendto, recvfrom, recvmsg, recvmmsg
+    listen, accept, accept4, connect, shutdown, getsockname, getpeername, sendto, recvfrom, recvmsg, recvmmsg
 """
 
 
@@ -94,6 +94,7 @@ _RESTRICTED = (
     f"prlimit64(pid) {{ {_one_of('pid', (0,))} }}",
     *(f"{name}(fd, parts, count, low, high, flags) {{ {_one_of('flags', (0,))} }}" for name in ("preadv2", "pwritev2")),
     f"socketpair(family) {{ {_one_of('family', (_UNIX,))} }}",
+    "bind(fd, address, length) { (length & 0xffffffff) > 2 }",
     f"socket(family, kind, protocol) {{ {_one_of('family', (_UNIX,))} || {_one_of('family', _INTERNET)} && "
     f"{_one_of('(kind & 15)', _STREAM_OR_DATAGRAM)} && {_one_of('protocol', _PROTOCOLS)} }}",
     f"setsockopt(fd, level, name) {{ {_options(_SETTABLE)} }}",
@@ -120,7 +121,7 @@ _FORBIDDEN = """
 # How what is not allowed above fails: EPERM; EINVAL; ENOTTY; ENOPROTOOPT; EOPNOTSUPP; EAFNOSUPPORT.
 _REFUSED = {
     1: _FORBIDDEN,
-    22: ", ".join(("fcntl", "prctl", "madvise", "rt_sigaction", *_CLOCKED)),
+    22: ", ".join(("bind", "fcntl", "prctl", "madvise", "rt_sigaction", *_CLOCKED)),
     25: "ioctl",
     92: "setsockopt, getsockopt",
     95: "preadv2, pwritev2",

@@ -65,6 +65,7 @@ LEFT = {
     "processes and files": ("[open(str(ended()), 'w') for _ in range(3)]", "ended()"),
     "CPU time of the zygote": ("os.listdir('/tmp')", "of_zygote()"),
     "the count of sockets": ("[socket.socket(1) for _ in range(9)]", "[option(1, 57), option(1, 71)]"),
+    "the count of sockets that are given names": ("[socket.socket(1).bind('') for _ in range(9)]", "given_name()"),
     "the count of sockets of the network": ("[socket.socket(2) for _ in range(9)]", "option(2, 57)"),
     "the count of all processes": ("[ended() for _ in range(5)]", "[call(56, 0x1011, 0, ..., 0, 0), option(1, 77)]"),
     "a key of the network": ("s = socket.socket(); s.setsockopt(6, 23, 5); s.listen()", "option(2, 33, 6)"),
@@ -72,6 +73,10 @@ LEFT = {
 LOOKS = """
 def bound():
     try: socket.socket(1).bind('\\0mark')
+    except OSError as error: return error.errno
+def given_name():
+    unnamed = socket.socket(1)
+    try: return unnamed.bind('') or unnamed.getsockname()
     except OSError as error: return error.errno
 def in_flight(held):
     a, b = socket.socketpair()

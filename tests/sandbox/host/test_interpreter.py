@@ -60,6 +60,21 @@ def test_so_they_are_where_root_may_mount_nothing_itself(packages):
     assert done.stdout == f"{SEEN}\n", done.stderr
 
 
+def test_programs_cannot_read_the_package_that_writes_questions_with_their_solutions(packages, monkeypatch):
+    """Installed next to what they may import; here in a private folder, as an environment of root's may be."""
+    (packages / "data_pipeline").mkdir()
+    (packages / "data_pipeline" / "solutions.py").write_text("def f(x): return x")
+    program = "import os\nimport answers\ndef f():\n    return sorted(os.listdir('/packages/data_pipeline'))"
+
+    def seen() -> str | None:
+        with SandboxPool(workers=1, backend="nsjail", preload=("answers",), packages=packages) as pool:
+            return pool.execute([Job(program, ("f()",))])[0].outcomes[0].value
+
+    assert seen() == '["solutions.py"]'
+    monkeypatch.setattr(jail, "_ANSWERS", packages / "data_pipeline")
+    assert "zygote.py" in (seen() or "") and "solutions.py" not in (seen() or "")
+
+
 def test_nsjail_finds_its_libraries_where_its_environment_is_hidden_too(packages, tmp_path, monkeypatch):
     """An environment below /tmp, where the entrance shows what the jail mounts."""
     folder = jail.nsjail_binary().parents[2]
