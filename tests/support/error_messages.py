@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import sandbox
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Section
 from codea1_jax.serve.orders import BadRequest, Busy
@@ -78,7 +79,8 @@ def _refuses(name: str, raised: str) -> bool:
     if not raised.endswith(("Error", "Unavailable", "Lost", "Row", "Request", "Busy", "Refused")):
         return False
     module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
-    kind = vars(module).get(raised) or getattr(builtins, raised, None)
+    # What a function imports for itself is the judge's.
+    kind = vars(module).get(raised) or getattr(builtins, raised, None) or getattr(sandbox, raised, None)
     return isinstance(kind, type) and issubclass(kind, REFUSALS)
 
 
