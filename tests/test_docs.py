@@ -61,7 +61,7 @@ PARSED = {
     "solve": "tests/evals/test_solve.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "gcluster", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
