@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx2
 import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
@@ -66,11 +67,10 @@ def send(uploads: Sequence[Upload], *, private: bool) -> None:
             api.upload_folder(
                 repo_id=each.repo, repo_type=each.kind, folder_path=each.folder, commit_message="codea1 push"
             )
-        except HfHubHTTPError as error:
-            if error.response.status_code in (401, 403):
-                raise UserError(
-                    f"{each.repo}: the Hub refuses it; log in as who may write there: hf auth login"
-                ) from error
+        except httpx2.HTTPError as error:
+            if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+                refusal = f"{each.repo}: the Hub refuses it; log in as who may write there: hf auth login"
+                raise UserError(refusal) from error
             raise OSError(f"{each.repo}: {' '.join(str(error).split())}") from error
 
 

@@ -14,29 +14,6 @@ from example_run import write_example_run
 from codea1_jax.cli import main
 from codea1_jax.publish import harnesses, pytest_files
 
-EVALUATION = {
-    "benchmarks": {
-        "mbpp_plus": {"problems": 3, "sound": 2, "pass_at_1": {"value": 25.0, "low": 5.4, "high": 44.6}},
-    },
-    "config": {"command": "eval code", "model": "runs/mine"},
-    "versions": {"packages": {"codea1-jax": "0.1.0"}},
-    "seconds": 3.5,
-}
-SAMPLES = [("Mbpp/2", "a"), ("Mbpp/2", "b"), ("Mbpp/3", "c"), ("Mbpp/3", "d"), ("Mbpp/4", "e"), ("Mbpp/4", "f")]
-RESULTS = [("MBPP/2", ["passed", "timed out"]), ("MBPP/3", ["raised", "failed"])]  # the third cannot be judged
-
-
-@pytest.fixture
-def evaluation(tmp_path: Path) -> Path:
-    folder = tmp_path / "eval"
-    folder.mkdir()
-    (folder / "summary.json").write_text(json.dumps(EVALUATION))
-    lines = [json.dumps({"task_id": task, "solution": program}) + "\n" for task, program in SAMPLES]
-    (folder / "samples.jsonl").write_text("".join(lines))
-    results = [{"task_id": task, "source": "mbpp_plus", "statuses": of, "details": [""] * 2} for task, of in RESULTS]
-    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in results))
-    return folder
-
 
 def test_evalplus_counts_the_same_programs_as_correct(evaluation, tmp_path):
     out = tmp_path / "out"

@@ -23,15 +23,6 @@ from codea1_jax.training.convert import open_policy
 from data_pipeline import problem_files
 
 
-@pytest.fixture(scope="module")
-def arrived():
-    """A Hub to which a run was pushed."""
-    with running_hub() as emulator:
-        push = ("push", str(first_run()), "me/mine", "--license", "apache-2.0", "--dataset", "--private")
-        finish(start_codea1(*push, environment=emulator.environment))
-        yield emulator
-
-
 def test_both_policies_arrive_as_models_that_transformers_and_we_load(arrived, tmp_path):
     for role in ("code", "test"):
         folder = arrived.save("model", f"me/mine-{role}", tmp_path / role)
@@ -103,6 +94,14 @@ def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(tmp_path):
     reasons = ("write user/name", "a model trained from scratch states none", "not a run", "hf auth login")
     assert len(said) == len(reasons)
     assert all(reason in line for reason, line in zip(reasons, said, strict=True)), said
+
+
+def test_a_hub_that_cannot_be_reached_is_named_in_a_line(tmp_path):
+    with running_hub() as gone:
+        environment = gone.environment
+    push = start_codea1("push", str(first_run()), "me/mine", "--license", "mit", environment=environment)
+    said = push.communicate(timeout=300)[1].splitlines()
+    assert push.returncode == 1 and len(said) == 1 and said[0].startswith("codea1: me/mine-code: ")
 
 
 def test_a_card_names_a_base_of_the_hub_adapters_and_self_play():
