@@ -66,9 +66,9 @@ def _explained(survivors: Sequence[Survivor]) -> str:
     """How the first program was chosen, and what killed the others."""
     first, *others = survivors
     tests = first.passed + len(first.killed_by)
-    lines = [f"the program below passes {first.passed} of {counted(tests, 'test')} and was drawn {first.copies} times"]
+    lines = [f"passes {first.passed} of {counted(tests, 'test')}, drawn {counted(first.copies, 'time')}"]
     for number, other in enumerate(others, start=2):
         killers = "; ".join(test.replace("\n", " ") for test in other.killed_by[:3])
         more = f", and {len(other.killed_by) - 3} more" if len(other.killed_by) > 3 else ""
-        lines.append(f"  program {number} passes {other.passed}; killed by {killers or 'none'}{more}")
+        lines.append(f"  program {number} passes {other.passed}, killed by {killers or 'none'}{more}")
     return "\n".join(lines)

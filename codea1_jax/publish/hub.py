@@ -69,8 +69,9 @@ def send(uploads: Sequence[Upload], *, private: bool) -> None:
             )
         except httpx2.HTTPError as error:
             if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
-                refusal = f"{each.repo}: the Hub refuses it; log in as who may write there: hf auth login"
-                raise UserError(refusal) from error
+                raise UserError(
+                    f"{each.repo}: the Hub refuses it; log in as who may write there: hf auth login"
+                ) from error
             raise OSError(f"{each.repo}: {' '.join(str(error).split())}") from error
 
 

@@ -73,7 +73,7 @@ def test_a_runs_models_solve_a_file_from_the_command_line(tmp_path, capsys):
     assert main([*words, "--workers", "1"]) == 0
     printed = capsys.readouterr()
     assert printed.out.strip() == programs[0]["program"].strip()
-    assert f"q: the program below passes {programs[0]['passed']} of" in printed.err
+    assert f"q: passes {programs[0]['passed']} of" in printed.err
 
 
 @pytest.mark.parametrize(("name", "content"), [("no.md", None), ("no.jsonl", '{"id": "a"}')])
