@@ -18,12 +18,12 @@ from sandbox import (
     Limits,
     Rejected,
     SandboxPool,
-    SandboxUnavailable,
     Task,
     Test,
     Verdicts,
     encode_stated,
 )
+from sandbox.remote.client import RemoteJudge
 
 Tests = Problem | Sequence[str] | Sequence[Sequence[str]]
 """Asserts; or pairs of an input and an output; or a problem, whose golden tests count."""
@@ -50,7 +50,7 @@ class Judge:
     ) -> None:
         """Raises SandboxUnavailable where programs cannot be judged; its message names what is missing."""
         if addresses:
-            self._judge: sandbox.Judge = _remote(addresses, token, limits, workers)
+            self._judge: sandbox.Judge = RemoteJudge(addresses, token, limits, workers)
         else:
             self._judge = SandboxPool(workers, backend, limits, preload)
         self._read = lru_cache(_REMEMBERED)(self._read_tests)
@@ -136,11 +136,3 @@ def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") ->
     if rejected:
         raise ValueError(f"test {read.index(rejected) + 1} of {len(read)}: {rejected.reason}")
     return Problem("", "", "", name, tuple(golden_line(test) for test in read if not isinstance(test, Rejected)))
-
-
-def _remote(addresses: Sequence[str], token: str, limits: Limits | None, connections: int | None) -> sandbox.Judge:
-    try:
-        from sandbox.remote.client import RemoteJudge  # noqa: PLC0415  (needs httpx2)
-    except ModuleNotFoundError as error:
-        raise SandboxUnavailable(f"judging elsewhere needs {error.name}: pip install {error.name}") from error
-    return RemoteJudge(addresses, token, limits, connections)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.training.sources import sources_of
+from launch import fleet
 from launch.gke import GKE
 from launch.gpu import Slurm, ThisMachine
 from launch.job import Job
@@ -31,14 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     top = argparse.ArgumentParser(
-        prog="python -m launch", allow_abbrev=False, description="Launch training on TPUs and GPUs."
+        prog="python -m launch", allow_abbrev=False, description="Launch training, or a fleet of judges."
     )
-    top.add_argument("platform", choices=PLATFORMS, help="each has its own --help")
+    top.add_argument("platform", choices=(*PLATFORMS, "judge"), help="each has its own --help")
     name = top.parse_args(arguments[:1]).platform
-    options = parser_of(name).parse_intermixed_args(arguments[1:])
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is billed is deleted
     try:
-        step = _step(PLATFORMS[name], options)
+        options, step = fleet.step(arguments[1:]) if name == "judge" else _step(name, arguments[1:])
         if options.dry_run:
             print(*step.commands, sep="\n")
         elif step.perform is None:
@@ -81,8 +81,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _step(platform: type[Platform], options: argparse.Namespace) -> Step:
-    """The step that the options ask for. Raises Refused or UserError if they contradict or lack something."""
+def _step(name: str, arguments: Sequence[str]) -> tuple[argparse.Namespace, Step]:
+    """The options, and the step that they ask for. Raises Refused or UserError if they contradict or lack something."""
+    platform, options = PLATFORMS[name], parser_of(name).parse_intermixed_args(arguments)
     if not _NAME.fullmatch(options.name):
         raise Refused(f"{options.name}: a name has up to 40 lower-case letters, digits and hyphens, a letter first")
     if options.preset is None and options.step in ("check", "manifest", "start", "up"):
@@ -103,4 +104,4 @@ def _step(platform: type[Platform], options: argparse.Namespace) -> Step:
         proves=options.proves,
     )
     job.check_overrides()
-    return getattr(platform(options, job, config), options.step)()
+    return options, getattr(platform(options, job, config), options.step)()

@@ -20,7 +20,8 @@ class SandboxConfig(Section):
     )
     addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
         default=(),
-        description="http, sandbox_fusion: where the services are, as http://host:port; jobs go to them in turn",
+        description="http, sandbox_fusion: where the services are, as http://host:port; a name with several addresses "
+        "stands for a service at each. A job goes to the one with the fewest",
     )
     fallback: Literal["none", "process"] = Field(
         default="none", description="process: where backend=auto finds no jail, continue without one, with a warning"
@@ -29,7 +30,7 @@ class SandboxConfig(Section):
         default=None,
         ge=1,
         description="jails kept; default: seven for every eight cores, the rest for JAX. With services: jobs at "
-        "once, default 16",
+        "once, default 16 for each",
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     script_seconds: float | None = Field(

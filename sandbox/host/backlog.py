@@ -35,6 +35,11 @@ class Backlog:
         self._filled = threading.Condition(lock)  # a task came, or the backlog was closed: for threads
         self._drained = threading.Condition(lock)  # a task left, or no more can come: for callers of `put`
 
+    @property
+    def waiting(self) -> int:
+        """Tasks that no thread has taken."""
+        return len(self._tasks)
+
     def put(self, task: Task) -> None:
         """Add a task, waiting for room. Raises SandboxError if no worker will take it."""
         with self._drained:

@@ -111,6 +111,11 @@ class SandboxPool(Judge):
         return self._backlog.working
 
     @property
+    def waiting(self) -> int:
+        """Jobs that no worker has begun."""
+        return self._backlog.waiting
+
+    @property
     def restarts(self) -> int:
         """Workers replaced so far."""
         return sum(thread.restarts for thread in self._threads)

@@ -1,17 +1,15 @@
 """Judges whose work is done by HTTP services, and the one that asks `sandbox.remote.server`."""
 
 import dataclasses
-import itertools
+import functools
 import json
 import logging
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
-
-import httpx2
+from typing import Any, TypeVar
 
 from sandbox.jobs import (
     CheckJob,
@@ -23,39 +21,43 @@ from sandbox.jobs import (
     Request,
     SandboxError,
     SandboxUnavailable,
+    Status,
     Task,
 )
 from sandbox.judge import Judge
 from sandbox.language import read_call
 from sandbox.remote import wire
 from sandbox.remote.bearer import VARIABLE
+from sandbox.remote.hedging import Hedging
+from sandbox.remote.race import Failed, Race, Refused, as_object
+from sandbox.remote.replicas import FAILURES, Replica, Replicas
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 300.0  # seconds of one attempt, and of all attempts: a service may start again, or have too much to do
-_PAUSE = 0.2  # seconds before the second attempt; doubled for some of the further ones
-_BUSY = 429  # the service asks to come back later
+T = TypeVar("T")
+
+PATIENCE = 300.0  # seconds of all attempts: a service may start again, or have too much to do
+_PAUSE = 0.05  # seconds between looks for a replica that takes a job
 _PENDING = 64  # requests submitted and not answered, for each connection
 
 
 class ServiceJudge(Judge):
-    """Asks the services at `addresses` (``http://host:port``) in turn, over as many `connections` (None: 16).
+    """Asks the services at `addresses` (``http://host:port``), over that many `connections` (None: 16 for each).
 
-    A job goes to the next service where one fails; its future raises SandboxError once every service has been asked and
-    none has answered for `PATIENCE` seconds. `submit` waits while many jobs are pending.
+    A name that resolves to several addresses stands for a service at each. A job goes to the one at which the fewest
+    wait, to another where it fails or hangs, and to a second where its answer is later than 99% of the last; its future
+    raises SandboxError once none has answered for `PATIENCE` seconds. `submit` waits while many jobs are pending.
     """
 
     def __init__(
         self, addresses: Sequence[str], token: str = "", limits: Limits | None = None, connections: int | None = None
     ) -> None:
         self.limits = limits or Limits()
-        self.addresses = [address.rstrip("/") for address in addresses]
-        count = connections or 16
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        kept = httpx2.Limits(max_connections=count, max_keepalive_connections=count)
-        self._client = httpx2.Client(headers=headers, timeout=PATIENCE, limits=kept, trust_env=False)
-        self._turns = itertools.cycle(self.addresses)
+        self._replicas = Replicas(addresses, headers)
+        self._hedging = Hedging()
         self._is_out = False
+        count = connections or 16 * max(1, len(self._replicas))
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="remote-judge")
         self._room = threading.BoundedSemaphore(_PENDING * count)
         self._stopped = threading.Event()
@@ -72,29 +74,37 @@ class ServiceJudge(Judge):
         future.add_done_callback(lambda _: self._room.release())
         return future
 
-    def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """The JSON object that one of the services answers. Raises SandboxError."""
+    def post(self, path: str, fields: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """What one of the services answers, as `read` reads it, which raises ValueError for what is not a result.
+
+        Raises SandboxError, at once where two services (or the only one) refuse the job.
+        """
         body, until = json.dumps(fields).encode(), time.monotonic() + PATIENCE
-        for failures in itertools.count():
-            if self._stopped.wait(_PAUSE * 2 ** min(failures - 1, 3) if failures else 0.0):
-                break
-            address = next(self._turns)
-            try:
-                response = self._client.post(address + path, content=body)
-            except httpx2.TransportError as error:
-                problem = f"{address}: {error}"
-            else:
-                if response.status_code == 200:
+        refused: list[Replica] = []
+        problem = "no address is known"
+        while not self._stopped.is_set():
+            if time.monotonic() >= until:
+                raise SandboxError(f"no judge took the job in {PATIENCE:.0f} s; the last: {problem}")
+            replica = self._replicas.choose(refused)
+            if replica is not None:
+                try:
+                    with Race(self._replicas, self._hedging, path, body) as race:
+                        result = race.run(replica, read, until)
+                except Refused as error:
+                    problem = str(error)
+                    refused.append(error.replica)
+                    if len(refused) >= min(2, len(self._replicas)):
+                        raise
+                except Failed as error:
+                    problem = str(error)
+                else:
+                    for each in refused:  # what another does
+                        each.failed()
                     self._note(is_out=False)
-                    return _object(address, response)
-                text = response.text[:500]
-                if response.status_code < 500 and response.status_code != _BUSY:  # asking again would not help
-                    raise SandboxError(f"{address} refuses the job ({response.status_code}): {text}")
-                problem = f"{address}: {response.status_code} {text}"
-            if failures >= len(self.addresses) - 1:
-                if time.monotonic() >= until:
-                    raise SandboxError(f"no judge took the job in {PATIENCE:.0f} s; the last: {problem}")
+                    return result
+            else:
                 self._note(is_out=True, problem=problem)
+                self._stopped.wait(_PAUSE)
         raise SandboxError("the judge was stopped")
 
     def _note(self, is_out: bool, problem: str = "") -> None:
@@ -107,7 +117,7 @@ class ServiceJudge(Judge):
     def close(self) -> None:
         """Finish what was submitted, and hang up."""
         self._threads.shutdown()
-        self._client.close()
+        self._replicas.close()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:  # nobody will read the results
@@ -127,7 +137,7 @@ class RemoteJudge(ServiceJudge):
     ) -> None:
         super().__init__(addresses, token, limits, connections)
         try:
-            if not any([self._is_ready(address) for address in self.addresses]):
+            if not any(list(self._threads.map(_is_ready, self._replicas))):
                 listed = ", ".join(addresses) or "any address"
                 raise SandboxUnavailable(f"no judge answers at {listed}: start one with `codea1 sandbox serve`")
         except SandboxUnavailable:
@@ -143,32 +153,33 @@ class RemoteJudge(ServiceJudge):
 
     def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
         """A judge's answer. Raises SandboxError."""
-        path, kind = ("/execute", Execution) if isinstance(job, Job) else ("/check", CheckResult)
-        answer = self.post(path, dataclasses.asdict(dataclasses.replace(job, limits=limits)))
-        try:
-            return wire.read(kind, answer)
-        except ValueError as error:
-            raise SandboxError(f"not the answer of a judge: {error}") from error
-
-    def _is_ready(self, address: str) -> bool:
-        """Whether a judge answers there. Raises SandboxUnavailable where it would refuse our jobs."""
-        try:
-            health = _object(address, self._client.get(f"{address}/health"))
-        except (httpx2.TransportError, SandboxError):
-            return False
-        if health.get("authorized") is False:
-            raise SandboxUnavailable(
-                f"the judge at {address} expects another token: set {VARIABLE} to the one it was started with"
-            )
-        return health.get("status") in ("ok", "degraded")
+        fields = dataclasses.asdict(dataclasses.replace(job, limits=limits))
+        if isinstance(job, CheckJob):
+            return self.post("/check", fields, functools.partial(wire.read, CheckResult))
+        return self.post("/execute", fields, functools.partial(_read_execution, len(job.calls)))
 
 
-def _object(address: str, response: httpx2.Response) -> dict[str, Any]:
-    """A JSON object. Raises SandboxError."""
+def _read_execution(calls: int, answer: dict[str, Any]) -> Execution:
+    """What became of that many calls. Raises ValueError."""
+    execution = wire.read(Execution, answer)
+    if len(execution.outcomes) != calls:
+        raise ValueError(f"{len(execution.outcomes)} outcomes of {calls} calls")
+    for outcome in execution.outcomes:  # else a verdict would be what no comparison has found
+        if outcome.status in (Status.PASSED, Status.FAILED) or (outcome.value is None) == (
+            outcome.status is Status.RETURNED
+        ):
+            raise ValueError(f"an outcome cannot be {outcome.status!r} with the value {outcome.value!r:.100}")
+    return execution
+
+
+def _is_ready(replica: Replica) -> bool:
+    """Whether a judge answers there. Raises SandboxUnavailable where it would refuse our jobs."""
     try:
-        fields = json.loads(response.content)
-    except ValueError as error:
-        raise SandboxError(f"{address} does not answer with JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise SandboxError(f"{address} does not answer with a JSON object")
-    return fields
+        health = as_object(replica.get("/health"))
+    except (*FAILURES, ValueError):
+        return False
+    if health.get("authorized") is False:
+        raise SandboxUnavailable(
+            f"the judge at {replica.address} expects another token: set {VARIABLE} to the one it was started with"
+        )
+    return health.get("status") in ("ok", "degraded")

@@ -36,8 +36,8 @@ class FusionJudge(ServiceJudge):
         seconds = limits.program_seconds * limits.wall_factor
         while True:
             code = boot_text(_START.format(request=progress.request()[0], module=module))
-            ran = self.post("/run_code", {"code": code, "language": "python", "run_timeout": seconds})
-            answer = progress.absorb(*_read(ran))
+            fields = {"code": code, "language": "python", "run_timeout": seconds}
+            answer = progress.absorb(*self.post("/run_code", fields, _read))
             if answer is not None:
                 return answer
 

@@ -155,7 +155,8 @@ class _Service:
     async def metrics(self, _request: web.Request) -> web.Response:
         lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
         lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
-        lines += [f"sandbox_jobs_waiting {self._turns.waiting}", f"sandbox_workers {self._pool.workers}"]
+        waiting = self._turns.waiting + self._pool.waiting
+        lines += [f"sandbox_jobs_waiting {waiting}", f"sandbox_workers {self._pool.workers}"]
         lines += [f"sandbox_workers_working {self._pool.working}"]
         return web.Response(text="\n".join(lines) + "\n")
 
