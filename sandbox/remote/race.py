@@ -11,6 +11,7 @@ from sandbox.remote.replicas import FAILURES, STALL_SECONDS, Exchange, Replica, 
 
 T = TypeVar("T")
 
+_LOOK_SECONDS = 1.0  # between looks at the replicas of a late job
 _COME_BACK = (408, 429)  # of the refusals, those that ask for another try
 
 
@@ -35,6 +36,7 @@ class Race:
         self._asked: list[Replica] = []
         self._waiting: list[Exchange] = []
         self._problem: Failed | None = None
+        self._is_late = False
 
     def __enter__(self) -> Self:
         return self
@@ -62,11 +64,11 @@ class Race:
                 if exchange.replica is not first and self._waiting:
                     first.failed()  # or the next jobs would wait there as well
                 return result
-            if not come and seconds == STALL_SECONDS:
+            if not come and self._is_late:
                 self._give_up_hanging()
             elif not come:
                 self._hedge()
-                seconds = STALL_SECONDS
+                self._is_late, seconds = True, _LOOK_SECONDS
         raise self._problem or Failed(f"{first.address}: no answer came in time")
 
     def _send(self, replica: Replica) -> None:
@@ -86,11 +88,14 @@ class Race:
                 self._send(another)
 
     def _give_up_hanging(self) -> None:
-        """Those that have not answered any job lately, or not even whether they live; a single one is waited for."""
+        """Where others work, those that do not answer whether they live, or no job for long."""
         for exchange in self._waiting[:] if len(self._replicas) > 1 else ():
-            if exchange.replica.is_failing or not exchange.replica.is_alive():
-                exchange.replica.failed()
-                self._problem = Failed(f"{exchange.replica.address}: nothing for {STALL_SECONDS:.0f} s")
+            replica = exchange.replica
+            is_hanging = replica.has_failed_for(2 * STALL_SECONDS) or not replica.is_alive()
+            if is_hanging:
+                replica.failed()
+            if is_hanging and self._replicas.work:
+                self._problem = Failed(f"{replica.address}: no answer, nor a sign of life in {STALL_SECONDS:.0f} s")
                 self._waiting.remove(exchange)
                 exchange.close()
 

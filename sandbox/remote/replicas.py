@@ -1,7 +1,7 @@
 """The replicas of a service: where they are, how busy each is, and the connections to them.
 
 A name that resolves to several addresses, as that of a headless Service does, stands for a replica at each. One that
-fails rests, longer each time, and is then tried by one job at a time until it answers.
+fails rests, longer each time, and is then tried by one job at a time until it answers, if others work.
 """
 
 import base64
@@ -16,11 +16,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from sandbox.jobs import SandboxUnavailable
 
-STALL_SECONDS = 10.0  # a replica from which nothing comes for so long, not even a sign of life, hangs
+STALL_SECONDS = 5.0  # a replica from which not even a sign of life comes within them hangs
 _SEND_SECONDS = 60.0  # for the whole of a request: as long as a service waits for one
 _FIND_SECONDS = 5.0  # between looks at what names resolve to
 _REST_SECONDS = 0.2  # after a failure; doubled with each
-_MOST_DOUBLINGS = 5
+_MOST_REST_SECONDS = 60.0
+_SHORT_REST_SECONDS = 1.6  # at most, while no other works
 _MOST_BYTES = 1 << 30  # of an answer
 
 FAILURES = (OSError, http.client.HTTPException)
@@ -41,7 +42,7 @@ class Replica:
         self.address = f"{url.scheme}://{shown}{f':{url.port}' if url.port else ''}{self._path}"
         self.jobs = 0
         self._failures = 0
-        self._rests_until = 0.0
+        self._failed_at = 0.0
         self._idle: list[http.client.HTTPConnection] = []
 
     @property
@@ -49,14 +50,20 @@ class Replica:
         """Whether the last that was seen of it is a failure."""
         return self._failures > 0
 
-    def takes_jobs(self, now: float) -> bool:
-        """Whether it may be asked: a failing one by one job at a time, after its rest."""
-        return not self._failures or (now >= self._rests_until and not self.jobs)
+    def rests(self, most: float) -> bool:
+        """Whether it has failed, and not been left alone for long enough, or `most` seconds."""
+        rest = min(most, _REST_SECONDS * 2 ** min(self._failures - 1, 10))
+        return self.is_failing and time.monotonic() < self._failed_at + rest
+
+    def has_failed_for(self, seconds: float) -> bool:
+        """Whether it has answered nothing for so long after a failure."""
+        return self.is_failing and time.monotonic() >= self._failed_at + seconds
 
     def failed(self) -> None:
-        """It did not answer, or with something else than a result."""
-        self._rests_until = time.monotonic() + _REST_SECONDS * 2 ** min(self._failures, _MOST_DOUBLINGS)
-        self._failures += 1
+        """It did not answer, or with something else than a result. Jobs that fail together are one failure."""
+        if not self.rests(_REST_SECONDS):
+            self._failed_at = time.monotonic()
+            self._failures += 1
 
     def answered(self) -> None:
         """It answered as it should."""
@@ -171,12 +178,19 @@ class Replicas:
     def __len__(self) -> int:
         return len(self._found)
 
+    @property
+    def work(self) -> bool:
+        """Whether any works."""
+        return not all(each.is_failing for each in self)
+
     def choose(self, without: Iterable[Replica] = ()) -> Replica | None:
-        """The one at which the fewest jobs of this client wait, with one more; None where none takes jobs."""
+        """The one at which the fewest jobs of this client wait, with one more; None while all rest."""
         self._find()
-        now = time.monotonic()
         with self._lock:
-            able = [each for each in self if each not in without and each.takes_jobs(now)]
+            most = _MOST_REST_SECONDS if self.work else _SHORT_REST_SECONDS
+            able = [each for each in self if each not in without and not each.rests(most)]
+            if self.work:
+                able = [each for each in able if not (each.is_failing and each.jobs)]
             if not able:
                 return None
             turn = next(self._turns)

@@ -145,7 +145,7 @@ def test_an_answer_that_breaks_off_is_none(jail: SandboxPool, declared: str):
 
 def test_jobs_leave_a_replica_that_hangs(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr(replicas, "STALL_SECONDS", 0.3)
-    monkeypatch.setattr(race, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(race, "_LOOK_SECONDS", 0.1)
     monkeypatch.setattr(hedging, "_BURST", 0.0)  # no job may be sent twice
     monkeypatch.setattr(hedging, "_FIRST_SECONDS", 0.1)
     with (
@@ -170,7 +170,6 @@ def test_what_is_late_is_sent_to_one_more_replica_and_no_more_than_the_share_all
             with pytest.raises(SandboxError, match="no answer came in time"):
                 future.result()
     monkeypatch.undo()
-    monkeypatch.setattr(race, "STALL_SECONDS", 0.3)
     monkeypatch.setattr(hedging, "_BURST", 2.0)
     posts = [request for request in (*got, *also) if request.startswith(b"POST")]
     assert len(posts) == 4 + 2
