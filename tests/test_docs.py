@@ -61,7 +61,7 @@ PARSED = {
     "solve": "tests/evals/test_solve.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "gcluster", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "gcluster", "kubectl", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -171,7 +171,7 @@ def test_a_page_prepares_data_before_it_trains_a_real_model(page):
 def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     launches = [words[3:] for words in commands if words[:3] == ("python", "-m", "launch")]
-    assert {words[0] for words in launches} == {"tpu", "gke", "slurm", "gpu"}
+    assert {words[0] for words in launches} == {"tpu", "gke", "slurm", "gpu", "judge"}
     for words in launches:
         arguments = [word for word in words if word != "--dry-run"]
         assert launch_cli.main([*arguments, "--dry-run"]) == 0, capsys.readouterr().err

@@ -91,10 +91,11 @@ class ServiceJudge(Judge):
                     with Race(self._replicas, self._hedging, path, body) as race:
                         result = race.run(replica, read, until)
                 except Refused as error:
-                    problem = str(error)
                     refused.append(error.replica)
+                    address = error.replica.address
+                    problem = f"{address}: {error.status} {error}"
                     if len(refused) >= min(2, len(self._replicas)):
-                        raise
+                        raise SandboxError(f"{address} refuses the job ({error.status}): {error}") from error
                 except Failed as error:
                     problem = str(error)
                 else:

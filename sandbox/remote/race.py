@@ -22,9 +22,9 @@ class Failed(SandboxError):
 class Refused(Failed):
     """A replica does not take the job, and would not the next time."""
 
-    def __init__(self, replica: Replica, problem: str) -> None:
-        super().__init__(problem)
-        self.replica = replica
+    def __init__(self, replica: Replica, status: int, text: str) -> None:
+        super().__init__(text)
+        self.replica, self.status = replica, status
 
 
 class Race:
@@ -111,7 +111,7 @@ def _result(exchange: Exchange, read: Callable[[dict[str, Any]], T]) -> T:
             return result
         problem = f"{status} {body[:500].decode(errors='replace')}"
         if 400 <= status < 500 and status not in _COME_BACK:
-            raise Refused(replica, f"{replica.address} refuses the job ({status}): {problem[4:]}")
+            raise Refused(replica, status, problem[4:])
     except FAILURES as error:
         problem = str(error) or type(error).__name__
     except (ValueError, RecursionError) as error:

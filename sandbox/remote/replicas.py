@@ -134,7 +134,7 @@ class Exchange:
             while part := response.read1(1 << 16):
                 body += part
                 if len(body) > _MOST_BYTES or time.monotonic() > until:
-                    raise OSError("the answer does not end")
+                    raise http.client.HTTPException("the answer does not end")
             if response.length:
                 raise http.client.IncompleteRead(bytes(body), response.length)
             response.close()  # of the answer, not of the connection
