@@ -61,7 +61,18 @@ PARSED = {
     "solve": "tests/evals/test_solve.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"codea1-judge", "docker", "evalplus.evaluate", "gcloud", "gcluster", "kubectl", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {
+    "codea1-judge",
+    "docker",
+    "evalplus.evaluate",
+    "gcloud",
+    "gcluster",
+    "kubectl",
+    "pre-commit",
+    "pytest",
+    "sky",
+    "xpk",
+}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -149,7 +160,7 @@ def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     """The preset that a command names, with its overrides."""
     if words[0] == "codea1":
         options = cli._parse(words[1:])
-    elif words[:3] == ("python", "-m", "launch"):
+    elif words[:3] == ("python", "-m", "launch") and words[3] != "judge":
         options = launch_cli.parser_of(words[3]).parse_intermixed_args(words[4:])
     else:
         return None
@@ -173,8 +184,8 @@ def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
     launches = [words[3:] for words in commands if words[:3] == ("python", "-m", "launch")]
     assert {words[0] for words in launches} == {"tpu", "gke", "slurm", "gpu", "judge"}
     for words in launches:
-        arguments = [word for word in words if word != "--dry-run"]
-        assert launch_cli.main([*arguments, "--dry-run"]) == 0, capsys.readouterr().err
+        platform, *arguments = (word for word in words if word != "--dry-run")
+        assert launch_cli.main([platform, "--dry-run", *arguments]) == 0, capsys.readouterr().err
         assert capsys.readouterr().out.strip()
 
 
