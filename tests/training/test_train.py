@@ -72,7 +72,7 @@ def interrupted(straight_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def killed(interrupted: dict[str, Any]) -> dict[str, Any]:
-    """The same run, resumed, which met kill -9 after step 3."""
+    """The same run, resumed, which met kill -9 after step 3: before step 4 or, where steps are fast, before its end."""
     directory = interrupted["directory"]
     process = start_codea1(*train_arguments(directory, "--resume"))
     wait_until(lambda: steps_done(directory) >= 3 and (directory / "checkpoints" / "2").exists(), process)
@@ -96,7 +96,7 @@ def test_a_lost_terminal_saves_and_says_how_to_resume(interrupted):
 
 
 def test_the_killed_run_was_killed_on_the_way(killed):
-    assert (killed["code"], killed["steps"]) == (-signal.SIGKILL, 3)
+    assert killed["code"] == -signal.SIGKILL and killed["steps"] >= 3
 
 
 def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
@@ -159,7 +159,8 @@ def test_every_figure_of_a_run_is_explained_and_no_other(runs):
     assert [name for name in figures if not any(each.fullmatch(name) for each in explained)] == []
     unused = {each.pattern for each in explained if not any(each.fullmatch(name) for name in figures)}
     refilling = "refill/rounds", "code/dropped_tokens", "test/dropped_tokens"
-    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance", *refilling
+    right_tests = ("eval/trivial_tests",)  # which such a small model may not write
+    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance", *refilling, *right_tests
     assert unused <= {pattern(name).pattern for name in needing}
 
 

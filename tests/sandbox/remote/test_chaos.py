@@ -20,7 +20,7 @@ import test_hostile_programs as functions
 import test_hostile_streams as streams
 from aiohttp import web
 from service import running
-from test_replicas import GARBAGE, answering
+from test_judge_replicas import GARBAGE, answering
 from workers import free_port
 
 from sandbox import JudgeJob, Limits, SandboxPool, SandboxUnavailable, Task, Verdicts
