@@ -98,12 +98,18 @@ class Replica:
 
     def _connection(self) -> http.client.HTTPConnection:
         """One that the service has not closed meanwhile, or another."""
-        while self._idle:
-            connection = self._idle.pop()
+        while (connection := self._take()) is not None:
             if not wait_for([connection.sock], 0.0):
                 return connection
             connection.close()
         return self._kind(self._host, self._port, timeout=STALL_SECONDS)
+
+    def _take(self) -> http.client.HTTPConnection | None:
+        """An idle one. Another thread may take the last between a look and a pop, so nobody looks first."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def keep(self, connection: http.client.HTTPConnection) -> None:
         """For the next request."""
@@ -111,8 +117,8 @@ class Replica:
 
     def close(self) -> None:
         """Hang up."""
-        while self._idle:
-            self._idle.pop().close()
+        while (connection := self._take()) is not None:
+            connection.close()
 
 
 class Exchange:

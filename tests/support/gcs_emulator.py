@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
+from emulator import serving
 
 Fault = Callable[[], str | None]  # asked at every request: None, "503", "reset" (before or after the work) or "slow"
 
@@ -69,17 +70,8 @@ class Emulator:
 def running_emulator() -> Iterator[Emulator]:
     """An emulator with one empty bucket, `bucket`."""
     emulator = Emulator()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"emulator": emulator}))
-    server.daemon_threads = True
-    emulator.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(emulator, _Handler) as emulator.port:
         yield emulator
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def random_faults(seed: int, share: float) -> Fault:

@@ -4,13 +4,14 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from emulator import serving
 
 TOKEN = "hf_emulated"
 LARGE = (".safetensors", ".parquet")  # what the Hub keeps in its large file storage
@@ -45,17 +46,8 @@ class Emulator:
 def running_hub() -> Iterator[Emulator]:
     """An empty Hub."""
     emulator = Emulator()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"emulator": emulator}))
-    server.daemon_threads = True
-    emulator.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(emulator, _Handler) as emulator.port:
         yield emulator
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

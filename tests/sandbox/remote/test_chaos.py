@@ -64,7 +64,7 @@ def connected(stack: ExitStack, addresses: Sequence[str]) -> RemoteJudge:
 
 @contextmanager
 def tormented(processes: dict[str, subprocess.Popen[bytes]], seconds: float) -> Iterator[Counter[str]]:
-    """Kills the first every few seconds, and starts it again; the second is stopped, and goes on in between."""
+    """Kills the first every few seconds, and starts it again; the second is stopped, and continued in between."""
     killed, hung, *_ = processes
     over, done = threading.Event(), Counter[str]()
 

@@ -181,6 +181,18 @@ def test_what_is_late_is_sent_to_one_more_replica_and_no_more_than_the_share_all
         assert all(execution.valid for execution in judge.execute([JOB] * 20))
 
 
+def test_a_connection_that_another_thread_takes_first_is_replaced():
+    class Taken(list):  # as `while self._idle` and another thread's `pop` meet
+        def __bool__(self) -> bool:
+            return True
+
+    with running(answering(web.Response)) as address:
+        (replica,) = replicas.Replicas([address], {})
+        replica._idle = Taken()
+        assert json.loads(replica.get("/health"))["status"] == "ok"
+        replica._idle = []
+
+
 def test_late_is_the_slowest_hundredth_and_one_in_a_hundred_may_be_sent_twice():
     pace = Hedging()
     for _ in range(10):
