@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-fleet bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-sandbox-picture bench-fleet bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -89,6 +89,9 @@ drills: .venv/dev
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py
+
+bench-sandbox-picture: .venv/notebooks
+	$(BIN)/python benches/sandbox_picture.py
 
 bench-fleet: .venv/dev
 	$(BIN)/python benches/bench_fleet.py

@@ -124,8 +124,10 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
-    """Programs per second of each way, round by round."""
+def compare(
+    pool: SandboxPool, workers: int, rounds: int, jobs: Callable[[int], list[Job]] = jobs
+) -> dict[str, list[float]]:
+    """Programs per second of each way, round by round; `jobs` makes that many, all of them new."""
     plain = [str(find_interpreter().executable), "-"]
     cold = plan_launch("nsjail", ()).arguments(0)
     speeds: dict[str, list[float]] = {"judge": [], "plain_python": [], "cold_nsjail": []}

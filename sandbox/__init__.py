@@ -26,8 +26,7 @@ Not protected against (docs/sandbox.md says more, and in bits):
 - files as locks: advisory locks succeed and lock nothing.
 - use of the whole machine up to the limits, which hold for each of a program's processes.
 - checks that run in the program's process (`CheckJob.in_process`): a program can find and change what judges it there.
-- the backend "process", which has limits but no jail, and services run by others (`sandbox.remote.fusion`), whose jails
-  are theirs.
+- the backend "process", which has limits but no jail.
 """
 
 from sandbox.host.jail import BackendName

@@ -12,16 +12,15 @@ from codea1_jax.config.section import Section
 class SandboxConfig(Section):
     """The judge."""
 
-    backend: Literal["auto", "nsjail", "process", "http", "sandbox_fusion"] = Field(
+    backend: Literal["auto", "nsjail", "process", "http"] = Field(
         default="auto",
         description="auto: nsjail, or stop and report what is missing; process: no jail, by name only; http: hosts "
-        "that run `codea1 sandbox serve`; sandbox_fusion: SandboxFusion services, WEAKER: nothing but what such a "
-        "service does by itself keeps programs from each other and from its host",
+        "that run `codea1 sandbox serve`",
     )
     addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
         default=(),
-        description="http, sandbox_fusion: where the services are, as http://host:port; a name with several addresses "
-        "stands for a service at each. A job goes to the one with the fewest",
+        description="http: where the services are, as http://host:port; a name with several addresses stands for a "
+        "service at each. A job goes to the one with the fewest",
     )
     fallback: Literal["none", "process"] = Field(
         default="none", description="process: where backend=auto finds no jail, continue without one, with a warning"
@@ -55,11 +54,11 @@ class SandboxConfig(Section):
 
     @model_validator(mode="after")
     def _addresses_where_services_judge(self) -> SandboxConfig:
-        remote = self.backend in ("http", "sandbox_fusion")
+        remote = self.backend == "http"
         if remote and not self.addresses:
             raise ValueError(f"backend={self.backend} needs sandbox.addresses=[http://host:port, ...]")
         if self.addresses and not remote:
-            raise ValueError(f"addresses are for backend=http or sandbox_fusion; backend={self.backend} judges here")
+            raise ValueError(f"addresses are for backend=http; backend={self.backend} judges here")
         if self.preload and remote:
             raise ValueError(f"backend={self.backend} judges elsewhere: preload there")
         return self

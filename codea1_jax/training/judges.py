@@ -14,7 +14,6 @@ from sandbox import Judge, Limits, ReferenceCache, Request, SandboxPool, Sandbox
 from sandbox.host.doctor import try_out
 from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
-from sandbox.remote.fusion import FusionJudge
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +37,6 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
     limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
     if settings.backend == "http":
         return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
-    if settings.backend == "sandbox_fusion":
-        return FusionJudge(settings.addresses, limits=limits, connections=settings.workers)
     try:
         return SandboxPool(settings.workers, settings.backend, limits, preload)
     except SandboxUnavailable as error:

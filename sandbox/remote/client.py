@@ -1,4 +1,4 @@
-"""Judges whose work is done by HTTP services, and the one that asks `sandbox.remote.server`."""
+"""A judge whose work is done by services on other hosts, each of them `sandbox.remote.server`."""
 
 import dataclasses
 import functools
@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -41,12 +40,15 @@ _PAUSE = 0.05  # seconds between looks for a replica that takes a job
 _PENDING = 64  # requests submitted and not answered, for each connection
 
 
-class ServiceJudge(Judge):
+class RemoteJudge(Judge):
     """Asks the services at `addresses` (``http://host:port``), over that many `connections` (None: 16 for each).
 
     A name that resolves to several addresses stands for a service at each. A job goes to the one at which the fewest
     wait, to another where it fails or hangs, and to a second where its answer is later than 99% of the last; its future
     raises SandboxError once none has answered for `PATIENCE` seconds. `submit` waits while many jobs are pending.
+    Comparison with expected values happens here: they are never sent, except inside a dataset's own check.
+
+    Raises SandboxUnavailable where no address answers, or one expects another token.
     """
 
     def __init__(
@@ -61,20 +63,33 @@ class ServiceJudge(Judge):
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="remote-judge")
         self._room = threading.BoundedSemaphore(_PENDING * count)
         self._stopped = threading.Event()
-
-    @abstractmethod
-    def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
-        """What the services answer to a job."""
+        try:
+            if not any(list(self._threads.map(_is_ready, self._replicas))):
+                listed = ", ".join(addresses) or "any address"
+                raise SandboxUnavailable(f"no judge answers at {listed}: start one with `codea1 sandbox serve`")
+        except SandboxUnavailable:
+            self.close()
+            raise
 
     def submit(self, job: Request[R]) -> Future[R]:
-        """Run one program and its calls, or a dataset's own check against one program."""
+        """Run one program and its calls, or a dataset's own check against one program. Raises OutsideLanguage."""
         assert isinstance(job, Job | CheckJob)
+        if isinstance(job, Job) and job.task is not Task.STREAM:
+            for call in job.calls:
+                read_call(call, job.entry_point)
         self._room.acquire()
-        future: Future[Any] = self._threads.submit(self.ask, job, job.limits or self.limits)
+        future: Future[Any] = self._threads.submit(self._ask, job, job.limits or self.limits)
         future.add_done_callback(lambda _: self._room.release())
         return future
 
-    def post(self, path: str, fields: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def _ask(self, job: Job | CheckJob, limits: Limits) -> Execution | CheckResult:
+        """A service's answer. Raises SandboxError."""
+        fields = dataclasses.asdict(dataclasses.replace(job, limits=limits))
+        if isinstance(job, CheckJob):
+            return self._post("/check", fields, functools.partial(wire.read, CheckResult))
+        return self._post("/execute", fields, functools.partial(_read_execution, len(job.calls)))
+
+    def _post(self, path: str, fields: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
         """What one of the services answers, as `read` reads it, which raises ValueError for what is not a result.
 
         Raises SandboxError, at once where two services (or the only one) refuse the job.
@@ -124,40 +139,6 @@ class ServiceJudge(Judge):
         if error is not None:  # nobody will read the results
             self._stopped.set()
         self.close()
-
-
-class RemoteJudge(ServiceJudge):
-    """Judges at hosts that run `codea1 sandbox serve`.
-
-    Comparison with expected values happens here: they are never sent, except inside a dataset's own check. Raises
-    SandboxUnavailable where no address answers, or one expects another token.
-    """
-
-    def __init__(
-        self, addresses: Sequence[str], token: str = "", limits: Limits | None = None, connections: int | None = None
-    ) -> None:
-        super().__init__(addresses, token, limits, connections)
-        try:
-            if not any(list(self._threads.map(_is_ready, self._replicas))):
-                listed = ", ".join(addresses) or "any address"
-                raise SandboxUnavailable(f"no judge answers at {listed}: start one with `codea1 sandbox serve`")
-        except SandboxUnavailable:
-            self.close()
-            raise
-
-    def submit(self, job: Request[Any]) -> Future[Any]:
-        """Run a job. Raises OutsideLanguage."""
-        if isinstance(job, Job) and job.task is not Task.STREAM:
-            for call in job.calls:
-                read_call(call, job.entry_point)
-        return super().submit(job)
-
-    def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
-        """A judge's answer. Raises SandboxError."""
-        fields = dataclasses.asdict(dataclasses.replace(job, limits=limits))
-        if isinstance(job, CheckJob):
-            return self.post("/check", fields, functools.partial(wire.read, CheckResult))
-        return self.post("/execute", fields, functools.partial(_read_execution, len(job.calls)))
 
 
 def _read_execution(calls: int, answer: dict[str, Any]) -> Execution:

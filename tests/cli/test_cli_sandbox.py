@@ -17,9 +17,8 @@ from codea1_jax.game.round import begin_round
 from codea1_jax.run.rundir import check_same_run
 from codea1_jax.training.judges import make_judge
 from data_pipeline import Problem
-from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test
+from sandbox import Job, Limits, SandboxUnavailable, Status, Test
 from sandbox.host import doctor, jail
-from sandbox.remote import client
 from sandbox.remote.bearer import VARIABLE
 
 TOKEN = "open sesame"
@@ -201,19 +200,11 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
     assert not (tmp_path / "run").exists()
 
 
-def test_sandbox_fusion_is_judged_by_when_asked_for(monkeypatch):
-    monkeypatch.setattr(client, "PATIENCE", 0.1)
-    config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
-    with pytest.raises(SandboxError, match=NOBODY):
-        make_judge(config.sandbox)
-
-
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
         (["sandbox.backend=http"], "sandbox: backend=http needs sandbox.addresses="),
-        (["sandbox.backend=sandbox_fusion"], "sandbox: backend=sandbox_fusion needs sandbox.addresses="),
-        ([f"sandbox.addresses=[{NOBODY}]"], "sandbox: addresses are for backend=http or sandbox_fusion"),
+        ([f"sandbox.addresses=[{NOBODY}]"], "sandbox: addresses are for backend=http;"),
         (["sandbox.backend=http", "sandbox.addresses=[host:8787]"], "sandbox.addresses.0: "),
         (["sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.preload=[numpy]"], "preload there"),
         (["sandbox.backend=http", f"sandbox.addresses={NOBODY}"], "sandbox.addresses: "),

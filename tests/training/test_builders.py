@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions,
 from codea1_jax.training.samplers import make_sampler
 from codea1_jax.training.sources import count_questions
 from data_pipeline import Problem
-from sandbox import Job, SandboxPool, SandboxUnavailable
+from sandbox import Execution, Job, Outcome, SandboxPool, SandboxUnavailable, Status
 
 
 @pytest.fixture
@@ -73,18 +73,25 @@ def killed_by_a_package(tmp_path, monkeypatch):
 @contextmanager
 def killed_by_a_service(tmp_path, monkeypatch):
     class Kills(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer({"status": "ok"})
+
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
+            crashed = Outcome(Status.CRASHED, detail="signal 9")
+            self.answer(asdict(Execution(crashed, (crashed,), 0.0)))
+
+        def answer(self, content):
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps({"run_result": {"return_code": 137, "stdout": ""}}).encode())
+            self.wfile.write(json.dumps(content).encode())
 
         def log_message(self, *_):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Kills) as service:
         threading.Thread(target=service.serve_forever).start()
-        yield ["sandbox.backend=sandbox_fusion", f"sandbox.addresses=[http://127.0.0.1:{service.server_port}]"]
+        yield ["sandbox.backend=http", f"sandbox.addresses=[http://127.0.0.1:{service.server_port}]"]
         service.shutdown()
 
 
