@@ -22,7 +22,7 @@ DISTRIBUTION = "codea1-jax"
 GIB = 2**30
 _REPORTED = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
 _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
-_EXTRAS = ("cuda12", "cuda13", "eval", "jetstream", "plan", "serve", "tpu", "wandb")
+_EXTRAS = ("cuda12", "cuda13", "eval", "jetstream", "mlflow", "plan", "serve", "tpu", "wandb")
 
 
 def find_packages() -> Finding:

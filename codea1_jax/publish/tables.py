@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,26 @@ def write_rollouts(run: Path, folder: Path) -> dict[str, int]:
     Raises UserError if the run has recorded none.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    counts = {}
-    for name, rows_of in (("programs", _programs), ("suites", _suites)):
-        counts[name], schema = 0, _SCHEMAS[name]
-        with pq.ParquetWriter(folder / f"{name}.parquet", schema) as file:
-            for questions in recorded_steps(run):
-                table = pa.Table.from_pylist([row for each in questions for row in rows_of(each)], schema)
-                file.write_table(table)
+    counts = dict.fromkeys(_SCHEMAS, 0)
+    with ExitStack() as stack:
+        files = {n: stack.enter_context(pq.ParquetWriter(folder / f"{n}.parquet", s)) for n, s in _SCHEMAS.items()}
+        for questions in _recorded_steps(run):
+            for name, table in rollout_tables(questions).items():
+                files[name].write_table(table)
                 counts[name] += table.num_rows
     return counts
 
 
-def recorded_steps(run: Path) -> Iterator[list[dict[str, Any]]]:
+def rollout_tables(questions: Sequence[Mapping[str, Any]]) -> dict[str, pa.Table]:
+    """The programs and the suites of a step's recorded questions."""
+    rows = {"programs": _programs, "suites": _suites}
+    return {
+        name: pa.Table.from_pylist([row for each in questions for row in rows[name](each)], schema)
+        for name, schema in _SCHEMAS.items()
+    }
+
+
+def _recorded_steps(run: Path) -> Iterator[list[dict[str, Any]]]:
     """The questions of each step whose rollouts were recorded. Raises UserError if none were."""
     steps = rollout_steps(run)
     if not steps:
@@ -95,7 +104,7 @@ def tested_questions(run: Path) -> list[dict[str, Any]]:
     """
     questions: dict[str, dict[str, Any]] = {}
     tests: dict[str, dict[str, Any]] = {}
-    for recorded in recorded_steps(run):
+    for recorded in _recorded_steps(run):
         for question in recorded:
             name, task = question["question_id"], Task(question["task"])
             questions[name] = {key: question[key] for key in ("question", "entry_point", "task")}

@@ -95,6 +95,11 @@ def as_line(kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[s
     return {"kind": kind, "step": step, "time": time.time(), **recorded}
 
 
+def figures_of(line: Mapping[str, Any]) -> dict[str, float]:
+    """The finite figures of a line that `as_line` made."""
+    return {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
+
+
 class Metrics:
     """Writes a run's figures to `metrics.jsonl`, to TensorBoard events and, if a project is named, to wandb.
 
@@ -125,8 +130,7 @@ class Metrics:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
             os.fsync(self._file.fileno())
-        step = line["step"]
-        figures = {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
+        step, figures = line["step"], figures_of(line)
         self._board.write(step, line["time"], figures)
         if self._wandb is not None:
             self._wandb.log(figures, step=step)

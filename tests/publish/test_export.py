@@ -82,6 +82,13 @@ def test_a_runs_programs_and_suites_are_the_rows_of_a_dataset(run, tmp_path):
     assert f"| suites | {len(suites)} |" in text
 
 
+@pytest.mark.parametrize("form", ["wandb", "mlflow"])
+def test_a_tracker_that_is_not_installed_is_named_with_its_extra(form, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, form, None)
+    assert main(["export", str(run), str(tmp_path / "out"), "--to", form]) == 2
+    assert capsys.readouterr().err == f"codea1: --to {form} needs {form}: pip install 'codea1-jax[{form}]'\n"
+
+
 def run_pytest(path: Path, program: Path | None = None) -> str:
     """What plain pytest prints last, in a process that does not know this project."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PROGRAM")}
