@@ -58,24 +58,28 @@ def row(problem: Problem) -> Row:
 def asked(path: str | Path) -> list[Problem]:
     """The questions of a file, without solutions and tests: of rows, or a text, which is one question.
 
-    A text that shows no `def` or `class` asks for a program that reads standard input. Raises ValueError, in one line,
-    for a file that cannot be read as either.
+    Raises ValueError, in one line, for a file that cannot be read as either.
     """
     path = Path(path)
-    if path.name.endswith(SUFFIXES):
-        rows = list(read_rows(path))
-    else:
-        try:
-            question = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: not readable as text: {one_line(error)}") from None
-        shown = _SIGNATURE.search(question)
-        task = (Task.CLASS if shown[1] == "class" else Task.FUNCTION) if shown else Task.STREAM
-        rows = [{"id": path.stem, "question": question, "task": task, "entry_point": shown[2] if shown else ""}]
     try:
-        return [_unsolved(row) for row in rows]
+        if path.name.endswith(SUFFIXES):
+            return [_unsolved(row) for row in read_rows(path)]
+        return [question(path.stem, path.read_text(encoding="utf-8"))]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not readable as text: {one_line(error)}") from None
     except BadRow as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def question(name: str, words: str) -> Problem:
+    """A text as a question. One that shows no `def` or `class` asks for a program that reads standard input.
+
+    Raises BadRow for an empty one.
+    """
+    words = words.strip()
+    shown = _SIGNATURE.search(words)
+    task = (Task.CLASS if shown[1] == "class" else Task.FUNCTION) if shown else Task.STREAM
+    return _unsolved({"id": name, "question": words, "task": task, "entry_point": shown[2] if shown else ""})
 
 
 def _unsolved(row: Row | BadRow) -> Problem:

@@ -63,6 +63,7 @@ PARSED = {
 # Other programs: the shell only has to parse these commands.
 FOREIGN = {
     "codea1-judge",
+    "curl",
     "docker",
     "evalplus.evaluate",
     "gcloud",

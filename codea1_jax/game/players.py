@@ -65,6 +65,7 @@ class ConversationRequest:
 
 
 AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
+Sample = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
 
 
 @runtime_checkable
@@ -104,7 +105,7 @@ class PolicyPlayer:
     sample: draws completions, in any order. longest_prompt: in tokens.
     """
 
-    sample: Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
+    sample: Sample
     prompts: Prompts
     decode: Callable[[Sequence[int]], str]
     longest_prompt: int = sys.maxsize

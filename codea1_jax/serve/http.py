@@ -15,10 +15,12 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from codea1_jax.serve.batcher import Batcher, Channel, EngineFailure
+from codea1_jax.serve.batcher import Batcher, Channel, EngineFailure, Piece
+from codea1_jax.serve.best_of import Chooser
 from codea1_jax.serve.openai_answers import Answer, error_body
 from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, orders_of, parse
 from codea1_jax.serve.orders import BadRequest, Busy, Order
+from sandbox import SandboxError
 from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import authorizes
 from sandbox.remote.connections import held, hung_up_on_unless_read, sent
@@ -46,9 +48,9 @@ class _Metrics:
             Gauge(name, about, registry=registry).set_function(read)
 
 
-def make_app(name: str, batcher: Batcher, rows: int, token: str) -> web.Application:
-    """The service of a model, by the name that clients call it; `rows` are decoded at once."""
-    service = _Service(name, batcher, rows)
+def make_app(name: str, batcher: Batcher, rows: int, token: str, chooser: Chooser | None) -> web.Application:
+    """The service of a model, by the name that clients call it; `rows` are decoded at once. chooser: for `best_of`."""
+    service = _Service(name, batcher, rows, chooser)
 
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
@@ -81,7 +83,7 @@ async def _answered(request: web.Request, handler: _Handler, token: str) -> web.
         return _error(error.status, str(error), "invalid_request_error", error.code, error.param)
     except Busy as error:
         return _error(429, str(error), "rate_limit_error")
-    except EngineFailure as error:
+    except (EngineFailure, SandboxError) as error:
         return _error(500, str(error), "server_error")
     except web.HTTPException as error:  # no such path or method, or a body that is too large or too slow
         response = _error(error.status, error.text or error.reason, "invalid_request_error")
@@ -95,8 +97,8 @@ def _error(status: int, message: str, kind: str, code: str | None = None, param:
 
 
 class _Service:
-    def __init__(self, name: str, batcher: Batcher, rows: int) -> None:
-        self._name, self._batcher = name, batcher
+    def __init__(self, name: str, batcher: Batcher, rows: int, chooser: Chooser | None) -> None:
+        self._name, self._batcher, self._chooser = name, batcher, chooser
         self._started = int(time.time())
         self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self.metrics = _Metrics(batcher, rows)
@@ -144,6 +146,8 @@ class _Service:
             with held(request):  # in a thread, for a long text would hold up everybody's
                 asked, orders, answer = await asyncio.to_thread(self._read, kind, bytes(body))
         with held(request):
+            if isinstance(asked, CompletionRequest) and asked.chooses:
+                return await sent(request, web.json_response(await self._best(asked, answer)))
             return await self._answer(request, asked, self._batcher.submit(orders), answer)
 
     def _read(
@@ -160,6 +164,18 @@ class _Service:
             bytes_of=batcher.bytes_of,
         )
         return asked, orders_of(asked, prompts, batcher.limits), answer
+
+    async def _best(self, asked: CompletionRequest, answer: Answer) -> dict[str, Any]:
+        if self._chooser is None:
+            raise BadRequest("best_of: start the server of a run with --best-of, which loads its Test LLM", "best_of")
+        programs, drawn = await self._chooser.best(
+            str(asked.prompt), asked.best_of, *asked.drawing(self._batcher.limits)
+        )
+        answer.add([Piece(program, [], [], [], i, "stop") for i, program in enumerate(programs[: asked.n])])
+        answer.completion_tokens = drawn
+        self.metrics.prompt_tokens.inc(answer.prompt_tokens)
+        self.metrics.drawn_tokens.inc(drawn)
+        return answer.whole()
 
     async def _answer(
         self, request: web.Request, asked: CompletionRequest | ChatRequest, channel: Channel, answer: Answer

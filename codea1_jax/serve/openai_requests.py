@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from codea1_jax.config.refusals import describe
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
+from codea1_jax.rollout.requests import Sampling
+from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of, split
 
 Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only switch the feature off
 One = Annotated[float, Field(ge=1, le=1)]  # the same of a factor
@@ -23,7 +24,6 @@ UNSUPPORTED = {
     "presence_penalty": "penalties are not supported: leave it at 0",
     "repetition_penalty": "penalties are not supported: leave it at 1",
     "echo": "repeating the prompt is not supported: put it before the answer",
-    "best_of": "ranking samples is not supported: ask for n samples and choose one",
     "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
     "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
     "logit_bias": "changing logits is not supported: leave it empty",
@@ -88,6 +88,15 @@ class GenerationRequest(_Part):
     min_p: Neutral = 0
     logit_bias: dict[str, float] = Field(default={}, max_length=0)
 
+    def drawing(self, limits: Limits) -> tuple[Sampling, int]:
+        """How samples are drawn, and their seed. Raises BadRequest."""
+        sampling = sampling_of(self.longest(limits), self.temperature, self.top_p, max(self.top_k, 0))
+        return sampling, secrets.randbits(62) if self.seed is None else self.seed
+
+    def longest(self, limits: Limits) -> int:
+        """New tokens at most."""
+        raise NotImplementedError
+
     def stops(self) -> tuple[str, ...]:
         """The texts before which samples are cut. Raises BadRequest for an empty or a long one, and for many."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -104,12 +113,19 @@ class CompletionRequest(GenerationRequest):
     prompt: str | list[int] | list[str] | list[list[int]]
     logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
     echo: Literal[False] = False
-    best_of: int | None = None
+    best_of: int = Field(default=0, ge=1, le=128)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether more programs are drawn than are asked for."""
+        return self.best_of > self.n
 
     @model_validator(mode="after")
-    def _is_supported(self) -> CompletionRequest:
-        if self.best_of not in (None, self.n):
-            raise ValueError(f"best_of: {UNSUPPORTED['best_of']}")
+    def _can_choose(self) -> CompletionRequest:
+        if 0 < self.best_of < self.n:
+            raise ValueError(f"best_of: {self.best_of} is fewer than n={self.n}")
+        if self.chooses and (self.stream or self.stop or self.wants_logprobs or not isinstance(self.prompt, str)):
+            raise ValueError("best_of: needs one prompt as text, and no stream, stop or logprobs")
         return self
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
@@ -123,9 +139,9 @@ class CompletionRequest(GenerationRequest):
         """Whether the logprobs of sampled tokens are asked for."""
         return self.logprobs is not None
 
-    def longest(self, _limits: Limits) -> int:
-        """New tokens at most; OpenAI's own default."""
-        return self.max_tokens or 16
+    def longest(self, limits: Limits) -> int:
+        """New tokens at most; by default OpenAI's own number, or as many as the server gives to a whole program."""
+        return self.max_tokens or (limits.response if self.chooses else 16)
 
 
 class ChatRequest(GenerationRequest):
@@ -179,19 +195,6 @@ def orders_of(
 
     With a seed, the samples depend on it, the prompt, the numbers of the request and nothing else.
     """
-    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, max(request.top_k, 0))
-    seed = secrets.randbits(62) if request.seed is None else request.seed
-    return [
-        Order(
-            prompt=prompt,
-            sampling=sampling,
-            seed=seed,
-            stream=(number,),
-            samples=min(limits.samples, request.n - first),
-            first=first,
-            choice=number * request.n + first,
-            stop=request.stops(),
-        )
-        for number, prompt in enumerate(prompts)
-        for first in range(0, request.n, limits.samples)
-    ]
+    (sampling, seed), stop = request.drawing(limits), request.stops()
+    orders = (Order(prompt, sampling, seed, (number,), request.n, stop=stop) for number, prompt in enumerate(prompts))
+    return split(orders, limits.samples)

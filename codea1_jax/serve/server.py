@@ -16,6 +16,7 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity, Sampler
 from codea1_jax.runtime.interrupts import SIGNALS
 from codea1_jax.serve.batcher import Batcher
+from codea1_jax.serve.best_of import Chooser, Choosing
 from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
 from codea1_jax.serve.http import make_app
 from codea1_jax.serve.orders import Limits
@@ -69,14 +70,24 @@ class Server:
     """A policy at an address, until stopped.
 
     grace: seconds that requests in progress have after `stop`.
+    choosing: for `best_of`; None: such requests are refused.
     """
 
     def __init__(
-        self, name: str, policy: Policy, params: Params, capacity: Capacity, address: Address, grace: float = 10.0
+        self,
+        name: str,
+        policy: Policy,
+        params: Params,
+        capacity: Capacity,
+        address: Address,
+        grace: float = 10.0,
+        choosing: Choosing | None = None,
     ) -> None:
         self._name = name
-        self._policy = policy
-        self._params = params
+        self._policies = [(policy, params)]
+        if choosing is not None and choosing.tester is not None:
+            self._policies.append(choosing.tester)
+        self._choosing = choosing
         self._capacity = capacity
         self._address = address
         self._grace = grace
@@ -96,20 +107,27 @@ class Server:
         self._address.check_free()  # grpc itself would log it and give no reason
         places = allot(2 * CONNECTIONS)  # descriptors that gRPC may take
         loop = asyncio.get_running_loop()
-        batcher = await asyncio.to_thread(self._batcher, lambda error: loop.call_soon_threadsafe(self._fail, error))
+
+        def on_failure(error: Exception) -> None:
+            loop.call_soon_threadsafe(self._fail, error)
+
+        batchers = [await asyncio.to_thread(self._batcher, *each, on_failure) for each in self._policies]
         if self._stopped.is_set():
             return
-        batcher.start()
+        chooser = Chooser(self._choosing, batchers[0], batchers[-1]) if self._choosing else None
+        for batcher in batchers:
+            batcher.start()
         try:
-            await self._serve(batcher, places, ready)
+            await self._serve(batchers[0], chooser, places, ready)
         finally:
-            await asyncio.to_thread(batcher.stop)  # its thread may still be answering into this loop
+            for closing in (*(batcher.stop for batcher in batchers), *([chooser.close] if chooser else [])):
+                await asyncio.to_thread(closing)  # its threads may still be answering into this loop
         if self._failure is not None:
             raise self._failure
 
-    def _batcher(self, on_failure: Callable[[Exception], object]) -> Batcher:
+    def _batcher(self, policy: Policy, params: Params, on_failure: Callable[[Exception], object]) -> Batcher:
         """A batcher with every program compiled that requests can need, unless stopped meanwhile."""
-        capacity, model, tokenizer = self._capacity, self._policy.model, self._policy.tokenizer
+        capacity, model, tokenizer = self._capacity, policy.model, policy.tokenizer
         limits = Limits(
             prompt=capacity.prompt_buckets[-1],
             response=capacity.response_buckets[-1],
@@ -118,7 +136,7 @@ class Server:
             waiting=WAITING,
         )
         sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
-        batcher = Batcher(sampler, self._params, tokenizer, limits, on_failure)
+        batcher = Batcher(sampler, params, tokenizer, limits, on_failure)
         with progress_bar("compiling") as show:
             for done, programs in batcher.compile_all():
                 show(done, programs)
@@ -126,9 +144,11 @@ class Server:
                     break
         return batcher
 
-    async def _serve(self, batcher: Batcher, places: int, ready: Callable[[Ports], None]) -> None:
+    async def _serve(
+        self, batcher: Batcher, chooser: Chooser | None, places: int, ready: Callable[[Ports], None]
+    ) -> None:
         address, grace = self._address, self._grace
-        app = make_app(self._name, batcher, self._capacity.rows, address.token)
+        app = make_app(self._name, batcher, self._capacity.rows, address.token, chooser)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
             async with listening(app, address.host, address.http_port, places, grace=grace) as (_, http_port):

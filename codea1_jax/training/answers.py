@@ -16,7 +16,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals.endpoint import find_endpoint
-from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
+from codea1_jax.game.players import Player, PolicyPlayer, Sample, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
@@ -58,13 +58,14 @@ def make_player(
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
-        source = open_policy(model, None if config is None else _policy_name(config, role))
+        source = open_policy(model, None if config is None else policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
     return _loaded(source, sampling, seed, config, reading, templates, dtype)
 
 
-def _policy_name(config: Config, role: Role) -> str:
+def policy_name(config: Config, role: Role) -> str:
+    """The policy that plays a role in a run. Raises UserError if the run trains none."""
     roles = METHODS[config.method.name].roles
     if role not in roles:
         raise UserError(f"a run of {config.method.name} trains no {role} policy")
@@ -112,6 +113,19 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
     )
 
 
+def policy_player(
+    sample: Sample,
+    tokenizer: Tokenizer,
+    longest_prompt: int,
+    config: Config | None,
+    reading: Reading | None = None,
+    templates: Templates | None = None,
+) -> PolicyPlayer:
+    """Who asks what samples as the run of `config` does, where there is one, and reads as it does."""
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest_prompt, reading)
+
+
 def _loaded(
     source: StoredPolicy,
     sampling: Sampling,
@@ -126,11 +140,10 @@ def _loaded(
     model = source.policy.model.clone(dtype=computed, param_dtype=computed)
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
-    policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer
+    policy = Policy(model, source.policy.tokenizer)
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
-    reading = reading or ("commonmark" if config is None else config.reading)
     longest = model.architecture.max_position_embeddings - 1
-    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest, reading)
+    return policy_player(sampler.sample, policy.tokenizer, longest, config, reading, templates)
 
 
 class _FittingSampler:

@@ -158,7 +158,7 @@ def test_sixty_four_requests_at_once_are_all_answered(server):
         ({"presence_penalty": -1}, "presence_penalty: penalties are not supported: leave it at 0"),
         ({"extra_body": {"repetition_penalty": 1.1}}, "repetition_penalty: penalties are not supported: leave it at 1"),
         ({"extra_body": {"min_p": 0.1}}, "min_p: min_p is not supported: use top_p or top_k"),
-        ({"best_of": 3}, "best_of: ranking samples is not supported: ask for n samples and choose one"),
+        ({"best_of": 3}, "best_of: start the server of a run with --best-of"),
         ({"echo": True}, "echo: repeating the prompt is not supported"),
         ({"stop": ""}, "stop: an empty string"),
         ({"extra_body": {"beams": 4}}, "beams: is not a parameter of this server"),
