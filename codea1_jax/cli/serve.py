@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge
+from codea1_jax.cli._arguments import Commands, add_judge, positive
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
@@ -41,15 +41,15 @@ def add(commands: Commands) -> None:
     parser.add_argument("--port", type=port, default=8000, help="HTTP port; default: %(default)s")
     parser.add_argument("--grpc-port", type=port, default=9000, help="gRPC port; default: %(default)s")
     parser.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
-    parser.add_argument("--slots", type=int, default=16, help="prompts decoded at once; default: %(default)s")
+    parser.add_argument("--slots", type=positive, default=16, help="prompts decoded at once; default: %(default)s")
     parser.add_argument(
-        "--samples-per-slot", type=int, default=1, help="samples that share a prompt's slot; default: %(default)s"
+        "--samples-per-slot", type=positive, default=1, help="samples that share a prompt's slot; default: %(default)s"
     )
-    parser.add_argument("--prompt-tokens", type=int, default=4096, help="longest prompt; default: %(default)s")
-    parser.add_argument("--response-tokens", type=int, default=4096, help="longest response; default: %(default)s")
+    parser.add_argument("--prompt-tokens", type=positive, default=4096, help="longest prompt; default: %(default)s")
+    parser.add_argument("--response-tokens", type=positive, default=4096, help="longest response; default: %(default)s")
     parser.add_argument(
         "--cache-tokens",
-        type=int,
+        type=positive,
         help="tokens of prompts and responses kept at once; where they run out, the youngest sample waits and is drawn "
         "again; default: half of what all slots could need",
     )
@@ -137,9 +137,6 @@ def _capacity(options: argparse.Namespace, model: Architecture) -> Capacity:
         options.slots,
         options.samples_per_slot,
     )
-    for name in ("slots", "samples_per_slot", "prompt_tokens", "response_tokens"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1")
     if prompt + response > model.max_position_embeddings:
         raise UserError(
             f"--prompt-tokens + --response-tokens = {prompt + response} is more than the model's context of "

@@ -7,15 +7,13 @@ false claim among them is at most 5%.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from statistics import fmean, stdev
 from typing import Literal
 
 import yaml
-from scipy.special import stdtr
+from scipy.stats import ttest_1samp
 
 from codea1_jax.reproduce.experiments import Table
 from codea1_jax.reproduce.results import Mean, mean, read_column
@@ -139,11 +137,9 @@ def paired_p(differences: Sequence[float]) -> float:
     """
     if len(differences) < 2:
         raise ValueError("a paired test needs two seeds")
-    center, spread = fmean(differences), stdev(differences)
-    if spread == 0:
-        return float(center == 0)
-    t = center / (spread / math.sqrt(len(differences)))
-    return 2 * float(stdtr(len(differences) - 1, -abs(t)))
+    if len(set(differences)) == 1:
+        return float(differences[0] == 0)
+    return float(ttest_1samp(differences, 0.0)[1])
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from codea1_jax.serve.batcher import Batcher, Channel, EngineFailure, Piece
 from codea1_jax.serve.best_of import Chooser
 from codea1_jax.serve.openai_answers import Answer, error_body
-from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, orders_of, parse
+from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, drawing_of, orders_of, parse
 from codea1_jax.serve.orders import BadRequest, Busy, Order
 from sandbox import SandboxError
 from sandbox.remote.arrivals import Arrivals
@@ -169,7 +169,7 @@ class _Service:
         if self._chooser is None:
             raise BadRequest("best_of: start the server of a run with --best-of, which loads its Test LLM", "best_of")
         programs, drawn = await self._chooser.best(
-            str(asked.prompt), asked.best_of, *asked.drawing(self._batcher.limits)
+            str(asked.prompt), asked.best_of, *drawing_of(asked, self._batcher.limits)
         )
         answer.add([Piece(program, [], [], [], i, "stop") for i, program in enumerate(programs[: asked.n])])
         answer.completion_tokens = drawn

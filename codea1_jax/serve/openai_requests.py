@@ -88,15 +88,6 @@ class GenerationRequest(_Part):
     min_p: Neutral = 0
     logit_bias: dict[str, float] = Field(default={}, max_length=0)
 
-    def drawing(self, limits: Limits) -> tuple[Sampling, int]:
-        """How samples are drawn, and their seed. Raises BadRequest."""
-        sampling = sampling_of(self.longest(limits), self.temperature, self.top_p, max(self.top_k, 0))
-        return sampling, secrets.randbits(62) if self.seed is None else self.seed
-
-    def longest(self, limits: Limits) -> int:
-        """New tokens at most."""
-        raise NotImplementedError
-
     def stops(self) -> tuple[str, ...]:
         """The texts before which samples are cut. Raises BadRequest for an empty or a long one, and for many."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -188,6 +179,12 @@ def parse(kind: type[R], body: bytes) -> R:
         raise BadRequest(f"{field}: {UNSUPPORTED.get(param or '', known)}", param) from error
 
 
+def drawing_of(request: CompletionRequest | ChatRequest, limits: Limits) -> tuple[Sampling, int]:
+    """How samples are drawn, and their seed. Raises BadRequest."""
+    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, max(request.top_k, 0))
+    return sampling, secrets.randbits(62) if request.seed is None else request.seed
+
+
 def orders_of(
     request: CompletionRequest | ChatRequest, prompts: Sequence[tuple[int, ...]], limits: Limits
 ) -> list[Order]:
@@ -195,6 +192,6 @@ def orders_of(
 
     With a seed, the samples depend on it, the prompt, the numbers of the request and nothing else.
     """
-    (sampling, seed), stop = request.drawing(limits), request.stops()
+    (sampling, seed), stop = drawing_of(request, limits), request.stops()
     orders = (Order(prompt, sampling, seed, (number,), request.n, stop=stop) for number, prompt in enumerate(prompts))
     return split(orders, limits.samples)

@@ -75,7 +75,7 @@ def test_the_command_serves_a_directory_until_terminated(tmp_path):
         (["{}/nothing"], "no such directory"),
         (["{}", "--host", "0.0.0.0"], "needs a token"),
         (["{}", "--prompt-tokens", "40000"], "more than the model's context of 32768"),
-        (["{}", "--slots", "0"], "--slots must be at least 1"),
+        (["{}", "--slots", "0"], "--slots: 0 is not a positive number"),
         (["{}", "--role", "code"], "is not a run"),
     ],
 )
