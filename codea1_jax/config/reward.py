@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -76,15 +76,6 @@ class RewardConfig(Section):
         default=None,
         description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _reads_runs_from_before_advantages(cls, raw: Any) -> Any:
-        """Recorded runs may have `scale_advantages`, which `advantages` has replaced."""
-        if not isinstance(raw, dict) or "scale_advantages" not in raw:
-            return raw
-        kept = {key: value for key, value in raw.items() if key != "scale_advantages"}
-        return {"advantages": "grpo" if raw["scale_advantages"] else "centred"} | kept
 
     @model_validator(mode="after")
     def _has_what_it_looks_at(self) -> RewardConfig:

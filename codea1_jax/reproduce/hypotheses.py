@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from scipy.stats import ttest_1samp
@@ -139,7 +139,8 @@ def paired_p(differences: Sequence[float]) -> float:
         raise ValueError("a paired test needs two seeds")
     if len(set(differences)) == 1:
         return float(differences[0] == 0)
-    return float(ttest_1samp(differences, 0.0)[1])
+    test: Any = ttest_1samp(differences, 0.0)
+    return float(test.pvalue)
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from pydantic import Field
 
 import configs
@@ -106,15 +105,6 @@ def test_a_model_of_ones_own_says_what_it_trains_on(data, tmp_path):
     preset = write(tmp_path, "mine.yaml", f"run: {{directory: x}}\nmodel: {{pretrained: some/model}}\n{data}")
     assert refusal(preset) in ("data: is missing", "data.source: is missing")
     assert load(Config, preset, ["data.source=micro"]).data.source == "micro"
-
-
-@pytest.mark.parametrize(("scaled", "advantages"), [(True, "grpo"), (False, "centred")])
-def test_a_run_recorded_before_there_were_several_advantages_is_read(scaled, advantages, tmp_path):
-    recorded = load(Config, "micro/a1", [f"rewards.advantages={advantages}"]).model_dump(mode="json")
-    del recorded["rewards"]["advantages"]
-    recorded["rewards"]["scale_advantages"] = scaled
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(recorded))
-    assert load(Config, str(tmp_path / "config.yaml")).rewards.advantages == advantages
 
 
 def test_a_method_is_the_same_at_every_size():
