@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from sandbox.grammar import bounded
@@ -20,6 +21,7 @@ from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
 T = TypeVar("T")
 
 MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
+_SHORT_LINE = 64
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
 _OPEN_FILES = 64
 _VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then
@@ -77,6 +79,10 @@ def _read(data: bytes, asked: int) -> tuple[list[Outcome], bool]:
 
 
 def _outcome(line: str) -> Outcome:
+    return _short_outcome(line) if len(line) < _SHORT_LINE else _read_outcome(line)
+
+
+def _read_outcome(line: str) -> Outcome:
     status = _STATUS_OF_SIGN.get(line[:1])
     content, _, inputs = line[1:].partition("\t")
     longest = _MAX_EXACT_LINE if line[:1] == "@" else MAX_LINE
@@ -85,6 +91,9 @@ def _outcome(line: str) -> Outcome:
     if status is Status.RETURNED:
         return Outcome(status, value=content, inputs=inputs)
     return Outcome(status, detail=content)
+
+
+_short_outcome = lru_cache(maxsize=1 << 14)(_read_outcome)  # many programs return the same few values
 
 
 @dataclass

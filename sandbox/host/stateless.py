@@ -47,6 +47,12 @@ _IMPURE_NAMES = _names(
     "breakpoint compile delattr dir eval exec getattr globals hash help id input locals memoryview object open setattr "
     "super type vars"
 )
+# The most frequent nodes, none of which `_is_harmless` would refuse.
+_HARMLESS = {
+    *(ast.Load, ast.Store, ast.Constant, ast.Call, ast.Assign, ast.AugAssign, ast.Return, ast.Expr, ast.If, ast.For),
+    *(ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.Subscript, ast.List, ast.Tuple, ast.arguments, ast.In),
+    *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not),
+}
 _RELIED_ON = {"float", "__name__"}  # names that must keep their meaning
 
 # Attributes of anything but modules: of values, not of frames, classes or functions. `format` reads any attribute.
@@ -79,7 +85,7 @@ def _keeps_no_state(program: str) -> bool:
         }
         return (
             all(map(_is_harmless_at_the_top, module.body))
-            and all(_is_harmless(node, modules) for node in nodes)
+            and all(type(node) in _HARMLESS or _is_harmless(node, modules) for node in nodes)
             and _uses_types_in_annotations(nodes, modules)
         )
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -126,8 +132,6 @@ def _is_immutable(value: ast.expr) -> bool:
 def _is_harmless(node: ast.AST, modules: dict[str, str]) -> bool:  # noqa: PLR0911
     """Whether a node, wherever it is in a program that imports these `modules` by name, keeps nothing."""
     match node:
-        case ast.expr_context() | ast.Constant() | ast.operator():  # the most frequent ones
-            return True
         case ast.Name(id=name, ctx=context):
             if name in _RELIED_ON:
                 return isinstance(context, ast.Load)  # else it is no longer the builtin
@@ -192,8 +196,6 @@ def _uses_types_in_annotations(nodes: list[ast.AST], modules: dict[str, str]) ->
 
 def _annotations(nodes: list[ast.AST]) -> Iterator[ast.expr]:
     for node in nodes:
-        match node:
-            case ast.FunctionDef(returns=ast.expr() as annotation):
-                yield annotation
-            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
-                yield annotation
+        annotation = getattr(node, "returns" if isinstance(node, ast.FunctionDef) else "annotation", None)
+        if annotation is not None:
+            yield annotation
