@@ -54,8 +54,9 @@ class Chooser:
         def player(batcher: Batcher) -> Player:
             def sample(requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
                 pending = asyncio.run_coroutine_threadsafe(_draw(batcher, requests, sampling, seed), loop)
-                drawn.extend(pending.result())
-                yield from enumerate(drawn[-len(requests) :])
+                brought = pending.result()
+                drawn.extend(brought)
+                yield from enumerate(brought)
 
             return self._choosing.player(sample, batcher.tokenizer, batcher.limits.prompt)
 
