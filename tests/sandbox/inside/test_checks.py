@@ -286,6 +286,15 @@ def test_no_value_that_equals_anything_passes_a_check(jail, in_process, name, co
     assert status(jail, EQUAL_TO_ANYTHING[name], f"assert {comparison}", in_process) != "passed"
 
 
+def test_a_value_that_a_library_compares_with_its_own_kind_alone_is_judged_by_the_check(jail):
+    """As pandas' tables of texts, which raise NotImplementedError; here a list whose items cannot be had."""
+    program = (
+        "from collections import UserList\nclass Table(UserList):\n    n, data = 2, property(lambda self: 1 // 0)\n"
+    )
+    program += "def f(x): return Table.__new__(Table)"
+    assert status(jail, program, "assert f(1).n == 2", in_process=True) == "passed"
+
+
 @pytest.mark.parametrize(
     ("value", "comparison"),
     [
