@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -100,16 +98,6 @@ def test_differences_are_paired_by_seed(result):
     assert second.cells[0].certain
     assert second.cells[0].mean.margin > 40  # of the seeds themselves
     assert second.cells[1] is None
-
-
-def test_any_two_rows_of_the_laboratory_can_be_compared(tmp_path):
-    for seed in range(3):
-        run(tmp_path, "golden", seed, avg_at_n=20.0 * seed)
-        run(tmp_path, "a1", seed, avg_at_n=20.0 * seed + 10 + seed, pass_at_8=70.0)
-    script = Path(__file__).parents[2] / "scripts" / "compare_rows.py"
-    command = [sys.executable, script, "code", "a1", "golden", "--lab", tmp_path, "--seeds", "3"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100).stdout
-    assert printed.split() == ["avg@8", "+11.0", "±", "2.5", "(+10.0,", "+11.0,", "+12.0)"]
 
 
 def test_the_same_figures_in_markdown_csv_and_latex(result):
