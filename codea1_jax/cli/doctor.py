@@ -45,7 +45,6 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
         count_hosts,
         find_devices,
         find_disk,
-        find_extras,
         find_memory,
         find_packages,
     )
@@ -60,7 +59,7 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
 
     config = None if preset is None else load(Config, preset, overrides)
     found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))
-    host = (packages, find_extras(), found, find_memory())
+    host = (packages, found, find_memory())
     if config is None:
         return Diagnosis((*host, *find_judge(SandboxConfig()), find_disk(Path(), "this directory")))
     judge = find_judge(config.sandbox, PACKAGES if config.eval.datasets else ())

@@ -22,7 +22,6 @@ DISTRIBUTION = "codea1-jax"
 GIB = 2**30
 _REPORTED = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
 _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
-_EXTRAS = ("cuda12", "cuda13", "eval", "jetstream", "mlflow", "plan", "serve", "tpu", "wandb")
 
 
 def find_packages() -> Finding:
@@ -35,16 +34,6 @@ def find_packages() -> Finding:
         return Finding("packages", False, detail, "pip install " + " ".join(f"'{name}'" for name in names))
     versions = ", ".join(f"{name} {version(name)}" for name in (DISTRIBUTION, *_REPORTED))
     return Finding("packages", True, f"{python}, {versions}")
-
-
-def find_extras() -> Finding:
-    """Which optional parts are installed."""
-    missing = [extra for extra in _EXTRAS if _unmet(DISTRIBUTION, extra)]
-    there = [extra for extra in _EXTRAS if extra not in missing]
-    detail = f"installed: {', '.join(there) or 'none'}"
-    if missing:
-        detail += f"; not: {', '.join(missing)} (pip install 'codea1-jax[NAME]')"
-    return Finding("extras", None, detail)
 
 
 @dataclass(frozen=True)
@@ -133,23 +122,13 @@ def version(name: str) -> str:
         return "none"
 
 
-def _unmet(distribution: str, extra: str = "") -> list[str]:
-    """What an installed package, or an extra of it, requires and is not there as required."""
+def _unmet(distribution: str) -> list[str]:
+    """What an installed package requires and is not there as required; its extras are left out."""
     if version(distribution) == "none":
         return [distribution]
-    unmet = []
-    for requirement in map(Requirement, importlib.metadata.requires(distribution) or ()):
-        if _is_of(requirement, extra):
-            unmet += [] if _is_met(requirement) else [f"{requirement.name}{requirement.specifier}"]
-            unmet += [deep for inner in requirement.extras for deep in _unmet(requirement.name, inner)]
-    return unmet
-
-
-def _is_of(requirement: Requirement, extra: str) -> bool:
-    """Whether it is one of this extra's; of no extra's if that is empty."""
-    marker = requirement.marker
-    always = marker is None or marker.evaluate({"extra": ""})
-    return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})
+    required = map(Requirement, importlib.metadata.requires(distribution) or ())
+    needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return [f"{each.name}{each.specifier}" for each in needed if not _is_met(each)]
 
 
 def _is_met(requirement: Requirement) -> bool:

@@ -90,14 +90,6 @@ def test_versions_that_do_not_go_together_are_named_with_what_to_install(examine
     assert "devices" not in found  # JAX may not even be importable
 
 
-def test_an_extra_counts_only_with_what_its_own_extras_bring(monkeypatch):
-    true_version = host.version
-    monkeypatch.setattr(host, "version", lambda name: "none" if name == "libtpu" else true_version(name))
-    installed, _, missing = host.find_extras().detail.partition("not: ")
-    assert "tpu" not in installed and "jetstream" in installed
-    assert "tpu" in missing and "cuda" in missing
-
-
 @pytest.mark.parametrize(("asked", "sign"), [(None, "FAIL"), ("cpu", "")])
 def test_an_accelerator_that_jax_does_not_use_is_told_of(asked, sign, examine, monkeypatch):
     monkeypatch.setattr(hardware_utils, "has_visible_nvidia_gpu", lambda: True)
