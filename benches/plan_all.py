@@ -22,7 +22,7 @@ from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.compiled.kept import compilers
 from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
-from codea1_jax.plan.plan import limit_seconds, make_plan
+from codea1_jax.plan.plan import Plan, limit_seconds, make_plan
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
 from codea1_jax.plan.table import conclusion, markdown, plan_table, planned
 from codea1_jax.plan.whole_run import whole_run
@@ -49,7 +49,7 @@ def main(names: list[str]) -> int:
         console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
         shipped = read_plans()
-        write({**shipped.plans, name: planned(plan)}, {**shipped.hours, **hours(name, planned(plan))})
+        write({**shipped.plans, name: planned(plan)}, {**shipped.hours, **hours(name, plan)})
         if not names:
             done.append(name)
             DONE.parent.mkdir(exist_ok=True)
@@ -67,16 +67,15 @@ def write(plans: Mapping[str, Planned], hours: Mapping[str, Sequence[float]]) ->
     DOCUMENT.write_text(f"{head}{COMPILED}{compilers()}.\n\n{markdown(plans)}")
 
 
-def hours(planned_name: str, plan: Planned) -> dict[str, tuple[float, float]]:
+def hours(planned_name: str, plan: Plan) -> dict[str, tuple[float, float]]:
     """Hours of every preset on a planned layout: the least that its steps take, and what its whole run should take."""
-    hardware, found = find_hardware(plan.hardware), {}
+    found: dict[str, tuple[float, float]] = {}
     for name in (name for name in preset_names() if _planned_like(name) == planned_name):
-        run = make_planned_run(load(Config, name), hardware)
+        run = make_planned_run(load(Config, name), plan.hardware)
         step = step_calls(run, FILL)
         least, expected = step_seconds(run, step, plan)
-        least = max(least, limit_seconds(run, hardware, step))
-        calls = {phase: plan.call_seconds[str(phase)][1] for phase in layout_table(run)}
-        whole = whole_run(run, hardware, FILL, expected, calls)
+        least = max(least, limit_seconds(run, plan.hardware, step))
+        whole = whole_run(run, plan.hardware, FILL, expected, plan.call_seconds)
         found[name] = round(whole.num_steps * least / 3600, 2), round(whole.seconds / 3600, 2)
     return found
 
@@ -88,13 +87,13 @@ def _planned_like(name: str) -> str:
     return f"{model}/a1{lora}_{rest.rpartition('_')[2]}"
 
 
-def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float, float]:
+def step_seconds(run: PlannedRun, step: StepCalls, plan: Plan) -> tuple[float, float]:
     """A step's seconds, least and expected."""
-    least = sum(work.calls * plan.call_seconds[str(phase)][0] for phase, work in layout_table(run, FILL).items())
-    expected = {phase: calls.count * plan.call_seconds[str(phase)][1] for phase, calls in step.calls.items()}
+    each = {row.phase: row.seconds[row.bound] for row in plan.rows}
+    least = sum(work.calls * each[phase] for phase, work in layout_table(run, FILL).items())
+    expected = {phase: calls.count * plan.call_seconds[phase] for phase, calls in step.calls.items()}
     learning = sum(seconds for phase, seconds in expected.items() if not phase.is_sampling)
-    waiting = waiting_seconds(run.config, find_hardware(plan.hardware), step, learning)
-    return least, sum(expected.values()) + waiting
+    return least, sum(expected.values()) + waiting_seconds(run.config, plan.hardware, step, learning)
 
 
 if __name__ == "__main__":

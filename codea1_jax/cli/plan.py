@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from codea1_jax.common.chips import Hardware
     from codea1_jax.config import Config
     from codea1_jax.plan.arithmetic.lengths import Lengths
-    from codea1_jax.plan.calibrate import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
 
 
@@ -38,21 +37,9 @@ def add(commands: Commands) -> None:
         "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
     )
     parser.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="correct the expected times by what `codea1 plan PRESET --calibrate --json` printed on such a device",
-    )
-    one_of = parser.add_mutually_exclusive_group()
-    one_of.add_argument(
         "--search",
         action="store_true",
         help="compile several layouts (mesh, rows, pages, micro-batches, ...) and print the fastest that fits",
-    )
-    one_of.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
@@ -69,34 +56,26 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.chips import find_hardware
     from codea1_jax.config import Config, load
     from codea1_jax.plan.arithmetic.lengths import read_lengths
-    from codea1_jax.plan.calibrate import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
 
     config = load(Config, options.preset, options.overrides)
-    if options.calibrate and (options.topology is not None or options.calibration is not None):
-        raise UserError("--calibrate measures the devices of this machine: drop --topology and --calibration")
     lengths = None if options.lengths is None else read_lengths(options.lengths)
-    if options.calibrate:
-        return _calibrate(options, config, lengths)
     name = options.topology or config.hardware
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
-    ratios = None if options.calibration is None else read_calibration(options.calibration)
     check_compiler(hardware)
-    return (_search if options.search else _plan)(options, config, hardware, lengths, ratios)
+    return (_search if options.search else _plan)(options, config, hardware, lengths)
 
 
-def _plan(
-    options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None
-) -> int:
+def _plan(options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None) -> int:
     from codea1_jax.common.console import print_table
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, plan_table
 
     config, counted_from = with_own_questions(config)
     with progress() as watch:
-        plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
+        plan = make_plan(config, hardware, options.fill, watch, lengths)
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
@@ -123,26 +102,7 @@ def with_own_questions(config: Config) -> tuple[Config, str]:
     )
 
 
-def _calibrate(options: argparse.Namespace, config: Config, lengths: Lengths | None) -> int:
-    from codea1_jax.common.console import print_table
-    from codea1_jax.plan.calibrate import calibrate
-    from codea1_jax.plan.table import calibrated_table
-    from codea1_jax.runtime.devices import start_devices
-
-    start_devices()
-    with progress() as watch:
-        calibration = calibrate(config, options.fill, watch, lengths)
-    if options.json:
-        print(json.dumps(calibration.as_document()))
-    else:
-        print_table(calibrated_table(calibration, f"{options.preset} on this machine"))
-        print(f"expected: {calibration.seconds:.4g} s a step, judging left out")
-    return DONE
-
-
-def _search(
-    options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None
-) -> int:
+def _search(options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None) -> int:
     from rich.console import Console
 
     from codea1_jax.common.console import print_table
@@ -156,7 +116,7 @@ def _search(
     console = Console(stderr=True)
     with console.status("ranking layouts by arithmetic, then compiling the best; minutes each"):
         say = partial(console.print, soft_wrap=True, highlight=False)
-        candidates = search(config, hardware, options.fill, reload, say, lengths, ratios)
+        candidates = search(config, hardware, options.fill, reload, say, lengths)
     best = candidates[0]
     if options.json:
         keys = ("overrides", "expected_seconds", "fits")

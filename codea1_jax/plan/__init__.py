@@ -5,14 +5,13 @@ hold at least. `compiled` compiles the run's own phases for TPUs and GPUs that a
 compilers' output. `forecast` multiplies them by the calls of a step, `whole_run` looks beyond it, and `plan` puts all
 of it together; what none of them can know stands in `assumptions`. `search` tries other layouts, `calibrate` measures
 instead of compiling. `own_run` chooses the settings of a run on your own questions. `planned` keeps what was found out
-about the shipped presets, and `comparison` holds a real step against that.
+about the shipped presets.
 """
 
 __all__ = [
     "arithmetic",
     "assumptions",
     "calibrate",
-    "comparison",
     "compiled",
     "own_run",
     "plan",

@@ -1,17 +1,15 @@
-"""What a step takes on the devices at hand: a handful of its programs, measured, times the calls that it makes.
+"""What each phase takes and holds on the devices at hand, for `codea1 selftest`: its largest program, measured.
 
-The same functions, shapes and schedule as in a run, without weights, data or judge: parameters and caches are filled
-with random numbers. What was measured on a device whose figures are known corrects later plans for such devices.
+The same functions and shapes as in a run, without weights, data or judge: parameters and caches are filled with random
+numbers.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,30 +18,14 @@ import numpy as np
 from jax.stages import Compiled
 
 from codea1_jax.common.chips import Hardware, hardware_of
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.models.ahead import compile_all
-from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
-from codea1_jax.plan.arithmetic.simulation import sample_batches
-from codea1_jax.plan.arithmetic.workload import Phase, updates_of
-from codea1_jax.plan.compiled.compiler import ProgramName, Watch
+from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.compiled.kernels import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
-from codea1_jax.plan.forecast import (
-    Calls,
-    StepCalls,
-    attention_seconds,
-    cache_seconds,
-    holds,
-    smallest_that_holds,
-    step_calls,
-)
-
-Ratios = Mapping[Phase, float]
-"""Measured to expected seconds of the calls of a phase."""
+from codea1_jax.plan.forecast import attention_seconds, cache_seconds
 
 REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
 
@@ -60,114 +42,21 @@ class Measured:
     planned_bytes: int
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """A phase on the devices at hand: expected calls of a step, and seconds of all of them, the host's part included.
+def calibrate(config: Config) -> Mapping[Phase, Measured]:
+    """Measures every phase at its largest on all devices of this process.
 
-    ratio: measured to expected, of its calls; None if the device's figures are not known.
-    """
-
-    calls: Number
-    seconds: float
-    ratio: float | None
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A step on the devices at hand. planned_bytes: of a device, in the program that needs most by the compiler."""
-
-    phases: Mapping[Phase, Calibrated]
-    planned_bytes: int
-
-    @property
-    def seconds(self) -> float:
-        """Of a step, judging left out."""
-        return sum(each.seconds for each in self.phases.values())
-
-    def as_document(self) -> dict[str, Any]:
-        """For machines, and for later plans (`read_calibration`)."""
-        return {
-            "expected_seconds": self.seconds,
-            "phases": {
-                str(phase): {"calls": each.calls, "step_seconds": each.seconds, "measured_to_expected": each.ratio}
-                for phase, each in self.phases.items()
-            },
-        }
-
-
-def read_calibration(file: Path) -> Ratios:
-    """Reads what `Calibration.as_document` said of a device. Raises UserError if the file holds something else."""
-    try:
-        phases = json.loads(file.read_text(encoding="utf-8"))["phases"]
-        ratios = {Phase.named(phase): measured["measured_to_expected"] for phase, measured in phases.items()}
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{file}: not the JSON document of a calibration") from error
-    if not ratios or not all(isinstance(ratio, float) and ratio > 0 for ratio in ratios.values()):
-        raise UserError(f"{file}: measured on devices without published figures, such as a CPU")
-    return ratios
-
-
-def ratio_of(phase: Phase, ratios: Ratios) -> float:
-    """By what a phase's forecast is multiplied: its own ratio, or the mean one of its kind, or 1."""
-    alike = [ratio for each, ratio in ratios.items() if each.kind == phase.kind]
-    return ratios.get(phase) or (statistics.mean(alike) if alike else 1.0)
-
-
-def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> Calibration:
-    """Measures the programs of a step on all devices of this process: those that a plan compiles and a step calls.
-
-    Raises UserError if the mesh does not suit them, or `lengths` lacks a role.
+    Raises UserError if the mesh does not suit them.
     """
     devices = jax.devices()
-    config = config if lengths is None else _as_long_as(config, lengths)
-    run = planned_run_on(config, devices[0].platform, len(devices))
-    step = step_calls(run, fill, lengths)
-    measured = _measure(run, step, watch, hardware_of(devices))
-    phases = {phase: phase_forecast(phase, calls, measured) for phase, calls in step.calls.items()}
-    return Calibration(phases, max(program.planned_bytes for program in measured.values()))
-
-
-def _as_long_as(config: Config, lengths: Lengths) -> Config:
-    """The configuration whose longest prompts are those of `lengths`: a run makes room for its own questions only."""
-    longest = {
-        f"{role}_prompt_tokens": min(max(g.prompt for g in groups), getattr(config.rollout, f"{role}_prompt_tokens"))
-        for role, groups in lengths.items()
-    }
-    return config.model_copy(update={"rollout": config.rollout.model_copy(update=longest)})
-
-
-def _measure(run: PlannedRun, step: StepCalls, watch: Watch, hardware: Hardware | None) -> dict[ProgramName, Measured]:
-    smaller = step.smaller_programs(run)
-    needed = {  # at their largest; the other phases make no call that is larger than these
-        phase
-        for phase, calls in step.calls.items()
-        for shape in calls.shapes
-        if not any(name.phase == phase and holds(name.shape, shape) for name in smaller)
-    }
-    names = [*(ProgramName(phase) for phase in step.calls if phase in needed), *smaller]
-    batches = {
-        policy: sample_batches(
-            groups, updates_of(run.config, policy), run.config.learners[policy].packing, run.batch_shards
-        )
-        for policy, groups in step.learned.items()
-    }
-    programs = list(make_programs(run, make_mesh(run.config.mesh), names, batches))
-    watch(0, len(names), f"compiling {len(names)} programs", None)
+    run, hardware = planned_run_on(config, devices[0].platform, len(devices)), hardware_of(devices)
+    programs = list(make_programs(run, make_mesh(run.config.mesh)))
     lowered = [program.lower() for program in programs]
     texts = [each.as_text() for each in lowered]
-    different = dict(zip(texts, lowered, strict=True))  # both policies' updates, for example, are one program
-    compiled = dict(zip(different, compile_all([*different.values()]), strict=True))
-    measured: dict[ProgramName, Measured] = {}
-    known: dict[str, Measured] = {}
-    for program, text in zip(programs, texts, strict=True):
-        watch(len(measured), len(names), str(program.name), None)
-        if text not in known:
-            known[text] = _measured(run, program, compiled[text], hardware)
-        measured[program.name] = known[text]
-        watch(len(measured), len(names), str(program.name), f"{known[text].seconds:.3g} s")
-    return measured
+    # Both policies' updates, for example, are one program.
+    different = {text: (program, each) for text, program, each in zip(texts, programs, lowered, strict=True)}
+    compiled = zip(different.items(), compile_all([each for _, each in different.values()]), strict=True)
+    known = {text: _measured(run, program, made, hardware) for (text, (program, _)), made in compiled}
+    return {program.name.phase: known[text] for program, text in zip(programs, texts, strict=True)}
 
 
 def _measured(run: PlannedRun, program: Program, compiled: Compiled, hardware: Hardware | None) -> Measured:
@@ -212,15 +101,3 @@ def filled(arguments: Any) -> Any:
         return made(key)
 
     return jax.tree.map(fill, arguments)
-
-
-def phase_forecast(phase: Phase, calls: Calls, measured: Mapping[ProgramName, Measured]) -> Calibrated:
-    """What a phase takes in a step, by what its programs took."""
-    device, expected = 0.0, 0.0
-    seconds_of = {name: program.seconds for name, program in measured.items()}
-    for shape, count in calls.shapes.items():
-        name = smallest_that_holds(phase, shape, seconds_of)
-        assert name is not None  # `_measure` leaves none without
-        device += count * measured[name].seconds
-        expected += count * (measured[name].expected or 0.0)
-    return Calibrated(calls.count, device + calls.host_seconds, device / expected if expected else None)

@@ -204,42 +204,23 @@ def attention_flops(run: PlannedRun, phase: Phase, pairs: Number) -> Number:
 
 
 def expected_seconds(
-    run: PlannedRun,
-    hardware: Hardware,
-    phase: Phase,
-    calls: Calls,
-    compiled: Mapping[ProgramName, Outcome],
-    ratio: float = 1.0,
+    run: PlannedRun, hardware: Hardware, phase: Phase, calls: Calls, compiled: Mapping[ProgramName, Outcome]
 ) -> Mapping[str, float]:
-    """Seconds of a phase in a step, by what they are spent on; empty if its largest program was refused.
-
-    ratio: measured to expected, of what the devices do.
-    """
+    """Seconds of a phase in a step, by what they are spent on; empty if its largest program was refused."""
     spent, run = dict[str, float](), run.at(phase)
     if calls.read:
         spent["cache"] = cache_seconds(run, hardware, calls.read)
     if calls.pairs:
         spent["attention"] = attention_seconds(run, hardware, phase, calls.pairs)
-    made = {name: outcome for name, outcome in compiled.items() if isinstance(outcome, Compiled)}
-    seconds_of = {name: program.seconds for name, program in made.items()}
+    made = {name.shape: each for name, each in compiled.items() if name.phase == phase and isinstance(each, Compiled)}
     for shape, count in calls.shapes.items():
-        name = smallest_that_holds(phase, shape, seconds_of)
-        if name is None:
+        # The fastest program that is large enough; the largest has no shape.
+        fitting = [made[other] for other in made if not other or all(a >= b for a, b in zip(other, shape, strict=True))]
+        if not fitting:
             return {}
-        for resource, seconds in made[name].expected.items():
+        for resource, seconds in min(fitting, key=lambda program: program.seconds).expected.items():
             spent[resource] = spent.get(resource, 0.0) + count * seconds
-    return {"host": calls.host_seconds} | {resource: ratio * seconds for resource, seconds in spent.items()}
-
-
-def smallest_that_holds(phase: Phase, shape: Shape, seconds: Mapping[ProgramName, float]) -> ProgramName | None:
-    """The fastest of a phase's programs that can do what one of this shape does, by their seconds; None if none can."""
-    fitting = [name for name in seconds if name.phase == phase and holds(name.shape, shape)]
-    return min(fitting, key=seconds.__getitem__, default=None)
-
-
-def holds(program: Shape, shape: Shape) -> bool:
-    """Whether a program of some shape can do what one of another shape does; the largest has no shape."""
-    return not program or all(a >= b for a, b in zip(program, shape, strict=True))
+    return {"host": calls.host_seconds} | spent
 
 
 def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls, learning: float) -> float:

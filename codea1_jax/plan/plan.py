@@ -14,8 +14,7 @@ from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, 
 from codea1_jax.plan.arithmetic.phases import Work, ideal_table, layout_table, step_seconds
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.arithmetic.workload import Phase
-from codea1_jax.plan.calibrate import Ratios, ratio_of
-from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Refused, Watch, compile_programs
+from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Watch, compile_programs
 from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.plan.whole_run import WholeRun, whole_run
 
@@ -69,8 +68,7 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the layout and
-    the programs. judging: seconds that a step waits for verdicts and scores. ratios: what was measured of the phases on
-    a device, if anything.
+    the programs. judging: seconds that a step waits for verdicts and scores.
     """
 
     run: PlannedRun
@@ -80,7 +78,6 @@ class Plan:
     step: StepCalls
     limit: float
     judging: float
-    ratios: Ratios
 
     @property
     def fits(self) -> bool:
@@ -132,17 +129,8 @@ class Plan:
         return self.step.drawn / self.expected_seconds
 
 
-def make_plan(
-    config: Config,
-    hardware: Hardware,
-    fill: float,
-    watch: Watch,
-    lengths: Lengths | None = None,
-    ratios: Ratios | None = None,
-) -> Plan:
+def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, lengths: Lengths | None = None) -> Plan:
     """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
-
-    ratios: measured on such a device (`read_calibration`); by default the compilers' figures stand as they are.
 
     Raises:
         UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
@@ -151,7 +139,7 @@ def make_plan(
     """
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
-    table, step, ratios = layout_table(run, fill), step_calls(run, fill, lengths), ratios or {}
+    table, step = layout_table(run, fill), step_calls(run, fill, lengths)
     compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], watch)
     rows = []
     for phase, work in table.items():
@@ -166,13 +154,13 @@ def make_plan(
                 seconds=replace(work, received=received).seconds(hardware),
                 compiled=largest,
                 calls=calls.count,
-                expected=expected_seconds(run, hardware, phase, calls, compiled, ratio_of(phase, ratios)),
+                expected=expected_seconds(run, hardware, phase, calls, compiled),
                 fix=None if fits else suggested_fix(run, phase, hardware.chip.memory),
             )
         )
     learning = sum(row.expected_seconds for row in rows if not row.phase.is_sampling)
     waiting, limit = waiting_seconds(config, hardware, step, learning), limit_seconds(run, hardware, step)
-    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting, ratios)
+    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting)
 
 
 def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float:
@@ -190,7 +178,6 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "memory_per_device": plan.hardware.chip.memory,
         "resident": resident(plan.run),
         "fill": plan.fill,
-        "calibration": {str(phase): ratio for phase, ratio in plan.ratios.items()},
         "floor_seconds": plan.floor,
         "expected_seconds": plan.expected_seconds,
         "limit_seconds": plan.limit,
@@ -216,6 +203,4 @@ def _entry(row: Row) -> dict[str, Any]:
     }
     if row.fix is not None:
         entry["fix"] = row.fix
-    if isinstance(row.compiled, Refused):
-        return entry | {"refused": row.compiled.reason}
-    return entry | asdict(row.compiled)
+    return entry | ({"refused": row.compiled} if isinstance(row.compiled, str) else asdict(row.compiled))

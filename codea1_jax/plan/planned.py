@@ -22,8 +22,7 @@ class Planned:
     memory: GiB a device in the fullest phase, of `available`. limit: seconds of a step that no program can beat.
     seconds: the least for a step of this layout. expected: seconds of a step. tokens_per_second: drawn, by the expected
     seconds. learning_mfu: the share of the peak that useful FLOPs of learning reach, in its expected seconds; 0 of a
-    plan that does not fit. call_seconds: of a call of each phase, least and expected, the latter averaged over the
-    calls of a step.
+    plan that does not fit.
     """
 
     hardware: str
@@ -36,7 +35,6 @@ class Planned:
     expected: float
     tokens_per_second: float
     learning_mfu: float
-    call_seconds: Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from codea1_jax.plan.arithmetic.phases import Work, layout_table, sampling_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
 from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.plan.assumptions import HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS, efficiency_of
-from codea1_jax.plan.calibrate import Ratios
 from codea1_jax.plan.compiled.compiler import CompilerError, unwatched
 from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.plan import Plan, make_plan
@@ -99,12 +98,11 @@ def search(
     reload: Reload,
     report: Report,
     lengths: Lengths | None = None,
-    ratios: Ratios | None = None,
 ) -> list[Candidate]:
     """Candidates that were compiled, the shortest expected step first.
 
-    reload: the same configuration with these overrides. report: gets a line for each thing that is done. lengths,
-    ratios: as in `make_plan`.
+    reload: the same configuration with these overrides. report: gets a line for each thing that is done. lengths: as in
+    `make_plan`.
     Raises UserError if no layout fits by arithmetic.
     """
     ranked = rank(config, hardware, fill, reload)
@@ -114,7 +112,7 @@ def search(
     def planned(layout: Layout | None) -> Candidate:
         overrides = () if layout is None else tuple(layout.overrides(config))
         try:
-            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched, lengths, ratios))
+            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched, lengths))
         except (UserError, CompilerError) as error:
             return Candidate(overrides, None, str(error))
 

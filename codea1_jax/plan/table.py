@@ -9,7 +9,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.common.chips import GIB
-from codea1_jax.plan.calibrate import Calibration
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row
 from codea1_jax.plan.planned import Planned
@@ -56,30 +55,20 @@ def conclusion(plan: Plan) -> list[str]:
     least = f"a step with prompts and responses at {share}: no less than {plan.floor:.4g} s (judging left out)"
     if not plan.fits:
         return [*lines, least]
-    source = "corrected by what was measured on a device" if plan.ratios else "never measured on a device"
     whole = plan.whole
     hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
     return [
         f"fits {plan.hardware.name}: at most {_peak(plan)} of {_gib(plan.hardware.chip.memory)} GiB per chip in use",
         least,
         f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
-        f"estimates and assumed efficiencies, {source}; MFU of learning {plan.learning_utilization:.1%}",
+        "estimates and assumed efficiencies, never measured on a device; "
+        f"MFU of learning {plan.learning_utilization:.1%}",
         f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
         f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
         f"the first start {hours['start']}",
         f"physical limit: {plan.limit:.4g} s, if every byte that must move moved once at the published bandwidth; the "
         f"expected step takes {plan.expected_seconds / plan.limit:.2g} times that",
     ]
-
-
-def calibrated_table(calibration: Calibration, title: str) -> Table:
-    """What was measured of each phase."""
-    table = _table(title, "phase", "calls", "s/call", "s/step", "measured : expected")
-    for phase, each in calibration.phases.items():
-        per_call = f"{each.seconds / each.calls:.3g}" if each.calls else ""
-        ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
-        table.add_row(str(phase), f"{each.calls:.3g}", per_call, f"{each.seconds:.3g}", ratio)
-    return table
 
 
 def search_table(candidates: Sequence[Candidate], title: str) -> Table:
@@ -117,7 +106,6 @@ def _gib(size: int | float) -> str:
 def planned(plan: Plan) -> Planned:
     """The plan in the figures that are kept."""
     fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
-    expected = plan.call_seconds
     return Planned(
         hardware=plan.hardware.name,
         fits=plan.fits,
@@ -129,16 +117,7 @@ def planned(plan: Plan) -> Planned:
         limit=round(plan.limit, 1),
         learning_mfu=round(plan.learning_utilization, 3) if plan.fits else 0.0,
         tokens_per_second=round(plan.tokens_per_second, 0),
-        call_seconds={
-            str(row.phase): (_rounded(row.seconds[row.bound]), _rounded(expected.get(row.phase, 0.0)))
-            for row in plan.rows
-        },
     )
-
-
-def _rounded(seconds: float) -> float:
-    """To four figures."""
-    return float(f"{seconds:.4g}")
 
 
 def markdown(plans: Mapping[str, Planned]) -> str:

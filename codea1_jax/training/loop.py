@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.game.round import Pending
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
-from codea1_jax.run.telemetry import rollout_lines, rollouts_path
+from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
@@ -34,21 +33,15 @@ from sandbox import in_thread
 logger = logging.getLogger(__name__)
 
 
-COMPARED = 2  # which step of a process is compared with its forecast: the first one compiles
-
-Forecast = Callable[[Mapping[str, float], Path], str]
-"""Compares a step's figures (`seconds/...`) with what was forecast for the lengths in the file of its rollouts."""
-
-
-def train(training: Training, state: State, run: RunDir, forecast: Forecast | None = None) -> State:
-    """Trains to the last step, logging, evaluating and saving on the way; also how far a step is from its forecast.
+def train(training: Training, state: State, run: RunDir) -> State:
+    """Trains to the last step, logging, evaluating and saving on the way.
 
     Raises Interrupted, after saving, when the process is asked to stop. Whatever else is raised (SandboxError,
     CheckpointError, FloatingPointError) leaves the last checkpoint good.
     """
     questions = training.loader()
     questions.set_state(state.data)
-    total, compared = training.total_steps, state.step + COMPARED
+    total = training.total_steps
     pending: Pending[StepRollouts] | None = None
     with (
         Interrupts(agreement()) as interrupts,
@@ -76,8 +69,6 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                     _warn(state.step, step_advice(rollouts, training.games.config.rollout))
                     _warn(state.step, mismatch_advice(run.figures("train")))
                 progress.update(state.step, metrics)
-                if forecast is not None and state.step == compared and run.writes:
-                    _compare(forecast, state.step, metrics, run)
         except Interrupted as asked:
             logger.info("%s: saving step %d", asked, state.step)
             with interrupts.shield():
@@ -182,13 +173,6 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
         heartbeat("an evaluation ended")
-
-
-def _compare(forecast: Forecast, step: int, metrics: Mapping[str, float], run: RunDir) -> None:
-    try:
-        logger.info("step %d took %s", step, forecast(metrics, rollouts_path(run.path, step)))
-    except UserError as error:  # a step without suites has no lengths to forecast from
-        logger.info("step %d cannot be compared with its forecast: %s", step, error)
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:

@@ -36,7 +36,7 @@ from codea1_jax.runtime.stalls import StallWatch
 from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.judges import WatchedJudge, make_judge
-from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
+from codea1_jax.training.loop import check_best_metric, evaluate, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.start import own_starts, resume, start
@@ -86,7 +86,6 @@ class Trainer:
     code_reward, test_reward: instead of the paper's; each is given the paper's reward as well. The same call on the
     same arguments must give the same number, or a resumed run differs and several hosts disagree.
     resume: continue the run in `run.directory`, with the same arguments.
-    forecast: what an early step is compared with; `codea1 train` passes that of the shipped plan.
 
     On several hosts, enter `codea1_jax.runtime.join.joined` first.
     """
@@ -101,7 +100,6 @@ class Trainer:
         code_reward: CodeReward | None = None,
         test_reward: TestReward | None = None,
         resume: bool = False,
-        forecast: Forecast | None = None,
     ) -> None:
         if questions is not None:
             config = config.model_copy(update={"data": config.data.model_copy(update={"source": GIVEN})})
@@ -114,7 +112,6 @@ class Trainer:
             test_reward or named_function("rewards.test", named.test),
         )
         self._resume = resume
-        self._forecast = forecast
         self._directory = Path(config.run.directory)
         self._stack = ExitStack()
         self._state: State | None = None
@@ -162,7 +159,7 @@ class Trainer:
             ready = time.perf_counter()
             if not run.figures("start"):  # else a run that is resumed
                 run.log("start", 0, {BEFORE_TRAINING: ready - self._started})
-            self._state = train(training, state, run, self._forecast)
+            self._state = train(training, state, run)
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
             before = run.figures("start")[0][BEFORE_TRAINING]
             seconds = {"before_training": before, "training": took, "total": before + took}

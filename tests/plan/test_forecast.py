@@ -17,7 +17,7 @@ from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import Group, Load, Phase
 from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
-from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
+from codea1_jax.plan.compiled.compiler import Compiled, ProgramName
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
@@ -196,7 +196,7 @@ def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():
     hardware = find_hardware(config.hardware)
     run = make_planned_run(config, hardware)
     assert expected_seconds(run, hardware, phase, calls, compiled) == {"host": 1.25, "memory": 10 + 50 + 1000}
-    assert expected_seconds(run, hardware, phase, calls, {ProgramName(phase): Refused("needs 2 of 1")}) == {}
+    assert expected_seconds(run, hardware, phase, calls, {ProgramName(phase): "needs 2 of 1"}) == {}
 
 
 def test_reading_the_cache_takes_what_its_bytes_take():

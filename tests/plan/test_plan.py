@@ -24,7 +24,7 @@ from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
 from codea1_jax.plan.arithmetic.workload import Group, Phase, sampling_loads
 from codea1_jax.plan.compiled import compiler
-from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, ProgramName, Refused, compile_programs
+from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, ProgramName, compile_programs
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.plan import make_plan
@@ -444,7 +444,7 @@ for name in json.load(sys.stdin)["programs"]:
     )
     results = compile_programs(CONFIG, HARDWARE, WANTED, silent)
     compiled = Compiled(**FIGURES)
-    assert results == dict(zip(WANTED, (compiled, Refused("needs 20.53G of 15.75G"), compiled), strict=True))
+    assert results == dict(zip(WANTED, (compiled, "needs 20.53G of 15.75G", compiled), strict=True))
     assert (compiled.memory, compiled.seconds) == (6, 0.75)
 
 
@@ -455,7 +455,7 @@ for name in json.load(sys.stdin)["programs"]:
     print(json.dumps({"error": ERROR}), flush=True)
 """
     worker(monkeypatch, script.replace("ERROR", "'RESOURCE_EXHAUSTED: (20.1G) exceeds available HBM (15.7G)'"))
-    assert set(compile_programs(CONFIG, HARDWARE, WANTED, silent).values()) == {Refused("needs 20.1G of 15.7G")}
+    assert set(compile_programs(CONFIG, HARDWARE, WANTED, silent).values()) == {"needs 20.1G of 15.7G"}
     worker(monkeypatch, script.replace("ERROR", "'INTERNAL: no tile sizes\\nmore'"))
     with pytest.raises(CompilerError, match=r"^clear code: the compiler failed: INTERNAL: no tile sizes$"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)

@@ -71,8 +71,7 @@ def test_the_gpu_guide_s_times_of_few_cards_are_those_of_the_plans():
 
 
 def test_plans_are_read_as_they_were_written(tmp_path):
-    calls = {"decode code": [0.5, 0.75]}
-    plan = Planned("v5e:2x2", False, 1.25, 15.75, "decode code", 2.5, 3.5, 4.5, 1000.0, 0.375, calls)
+    plan = Planned("v5e:2x2", False, 1.25, 15.75, "decode code", 2.5, 3.5, 4.5, 1000.0, 0.375)
     plans = Plans("libtpu 1", {"mine": plan}, {"mine": [0.5, 0.75]})
     write_plans(plans, tmp_path / "planned.yaml")
     assert read_plans(tmp_path / "planned.yaml") == plans

@@ -17,7 +17,6 @@ from codea1_jax.config import Config
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.plan.assumptions import JUDGED_PER_CORE
 from codea1_jax.plan.calibrate import calibrate
-from codea1_jax.plan.compiled.compiler import unwatched
 from codea1_jax.training.judges import make_judge
 from sandbox import Job
 from sandbox.host.pool import default_workers
@@ -25,7 +24,6 @@ from sandbox.host.pool import default_workers
 SLOWER = 3.0  # times its forecast that a phase may take; no forecast is nearer than that to every machine
 FULLER = 1.1  # times what the compiler planned that a device may have held
 JUDGED = 200  # programs a worker
-FILL = 0.25  # mean length of prompts and responses, as a share of the longest
 _DEVICES = "devices"  # the mesh's only axis
 _RIGHT = "def f(n):\n    return [i * i for i in range(n)]\n"
 _WRONG = "def f(n):\n    return [i + i for i in range(n)]\n"
@@ -83,16 +81,16 @@ def _collective(name: str) -> Iterator[Row]:
 
 
 def _phases(config: Config) -> Iterator[Row]:
-    """Seconds of each phase of a step, and the memory that they hold at most."""
-    calibration = calibrate(config, FILL, unwatched)
-    for phase, taken in calibration.phases.items():
-        name, shown = str(phase), f"{taken.seconds:.3g} s a step"
-        if taken.ratio is None:
-            yield Row(name, None, "no forecast for such devices", shown, taken.seconds)
-        else:
-            expected = f"{taken.seconds / taken.ratio:.3g} s a step, at most {SLOWER:g} times that"
-            yield Row(name, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
-    yield _memory(calibration.planned_bytes)
+    """Seconds of a call of each phase, and the memory that they hold at most."""
+    measured = calibrate(config)
+    for phase, taken in measured.items():
+        expected, shown = "no forecast for such devices", f"{taken.seconds:.3g} s a call"
+        passed = None if taken.expected is None else taken.seconds <= SLOWER * taken.expected
+        if taken.expected is not None:
+            expected = f"{taken.expected:.3g} s a call, at most {SLOWER:g} times that"
+            shown += f", {taken.seconds / taken.expected:.2f} times"
+        yield Row(str(phase), passed, expected, shown, taken.seconds)
+    yield _memory(max(taken.planned_bytes for taken in measured.values()))
 
 
 def _memory(planned: int) -> Row:

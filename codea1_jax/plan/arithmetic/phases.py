@@ -48,7 +48,7 @@ class Work:
 
     calls: in a step. flops: executed by one call, on all devices together, padding and recomputation included.
     traffic: bytes that one call must at least move between a device and its memory. received: bytes of one call that a
-    device gets from others. useful: FLOPs of a whole step that a perfect implementation would need too.
+    device gets from others. useful: FLOPs of a whole step of learning that a perfect implementation would need too.
     """
 
     calls: Number
@@ -103,9 +103,6 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
     prefills = load.prompts * prompt / (packed * shards)
     kept = run.itemsize if lora is not None else 4  # a frozen base is in the precision that it is used in
 
-    def decoding(tokens: Number) -> Number:
-        return layers_flops(model, tokens, tokens * seen) + vocabulary_flops(model, tokens)
-
     table = {
         Phase("weights", role): Work(
             calls=1,
@@ -116,14 +113,12 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
             calls=prefills,
             flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
             traffic=run.decode_params_bytes,
-            useful=layers_flops(model, load.prompts * prompt, load.prompts * causal(prompt)),
         ),
         Phase("insert", role): Work(prefills, traffic=2 * packed * run.token_bytes),
         Phase("decode", role): Work(
             calls=samples * response / block,
-            flops=decoding(block),
+            flops=layers_flops(model, block, block * seen) + vocabulary_flops(model, block),
             traffic=capacity.block * (run.decode_params_bytes + min(read * run.token_bytes, run.cache(capacity))),
-            useful=decoding(samples * response),
         ),
     }
     evaluated = [each.role for each in evaluation_loads(run.config)]

@@ -107,14 +107,6 @@ def simulate_packing(
     )
 
 
-def sample_batches(
-    groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int
-) -> dict[BatchShape, PackedBatch]:
-    """A micro-batch of each shape that `simulate_packing` counts."""
-    parts = _parts(groups, mini_batches)
-    return {batch_shape(batch): batch for part in parts for batch in pack(_examples(part), packing, shards)}
-
-
 def batch_sight(batch: PackedBatch) -> Sight:
     """What the places of a micro-batch see."""
     return Sight(batch.segment_ids, batch.parents)

@@ -26,11 +26,6 @@ class Phase(NamedTuple):
     kind: Kind
     owner: str
 
-    @classmethod
-    def named(cls, text: str) -> Phase:
-        """The phase that is written so, as in "decode code"."""
-        return cls(*text.split())  # pyright: ignore[reportArgumentType]
-
     @property
     def is_sampling(self) -> bool:
         """Whether it draws samples; the others learn from them."""

@@ -93,17 +93,8 @@ class Compiled:
         return f"{self.memory / GIB:.2f} GiB"
 
 
-@dataclass(frozen=True)
-class Refused:
-    """A program that the compiler finds no room for, in its words: "needs X of Y"."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-Outcome = Compiled | Refused
+Outcome = Compiled | str
+"""A program, or in the compiler's words why it finds no room for it: "needs X of Y"."""
 
 
 def check_compiler(hardware: Hardware) -> None:
@@ -179,14 +170,14 @@ def _outcome(name: ProgramName, figures: dict[str, Any]) -> Outcome:
     if "error" not in figures:
         return Compiled(**figures)
     if "RESOURCE_EXHAUSTED" in figures["error"]:
-        return Refused(_shortened(figures["error"]))
+        return _shortened(figures["error"])
     raise CompilerError(f"{name}: the compiler failed: {figures['error'].splitlines()[0][:200]}")
 
 
-def _post_mortem(log: str) -> Refused:
+def _post_mortem(log: str) -> str:
     """What a compiler that ended its process died of. Raises CompilerError if it was not memory."""
     if "RESOURCE_EXHAUSTED" in log or "exceeds available" in log or "Exceeded hbm" in log:
-        return Refused(_shortened(log))
+        return _shortened(log)
     raise CompilerError(_last_line(log))
 
 

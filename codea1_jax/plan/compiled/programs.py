@@ -38,7 +38,7 @@ from codea1_jax.plan.arithmetic.workload import (
     sampling_kind,
     sampling_loads,
 )
-from codea1_jax.plan.compiled.compiler import ProgramName, Shape
+from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import (
     Decoder,
@@ -122,16 +122,8 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
-def make_programs(
-    run: PlannedRun,
-    mesh: Mesh,
-    names: Sequence[ProgramName] | None = None,
-    batches: Mapping[str, Mapping[Shape, PackedBatch]] | None = None,
-) -> Iterator[Program]:
-    """These programs of a step, phase by phase; without `names` every phase at its largest.
-
-    batches: by policy and shape, where the numbers in a smaller micro-batch matter; by default it is empty.
-    """
+def make_programs(run: PlannedRun, mesh: Mesh, names: Sequence[ProgramName] | None = None) -> Iterator[Program]:
+    """These programs of a step, phase by phase; without `names` every phase at its largest."""
     config, by_phase = run.config, defaultdict[Phase, list[ProgramName]](list)
     for name in names or map(ProgramName, layout_table(run)):
         by_phase[name.phase].append(name)
@@ -155,8 +147,7 @@ def make_programs(
     for load in sampling_loads(config):
         yield from _sampling(run.of(load.policy), load, models[load.policy], held[load.policy], mesh, always, by_phase)
     for name, learner in learners.items():
-        known = (batches or {}).get(name, {})
-        yield from _learning(run.of(name), learner, states[name], shared[name], mesh, always, by_phase, known)
+        yield from _learning(run.of(name), learner, states[name], shared[name], mesh, always, by_phase)
 
 
 def _transformer(run: PlannedRun) -> Transformer:
@@ -265,7 +256,6 @@ def _learning(
     mesh: Mesh,
     always: int,
     names: Mapping[Phase, Sequence[ProgramName]],
-    batches: Mapping[Shape, PackedBatch],
 ) -> Iterator[Program]:
     jitted, lora, offload, table = learner.phases, run.config.lora_of(run.policy), run.config.offload, layout_table(run)
     scored = {which: Phase(kind, run.policy) in table for which, kind in SCORERS.items()}
@@ -281,7 +271,7 @@ def _learning(
     def of(kind: Kind) -> Iterator[tuple[ProgramName, Any, int]]:
         """The programs of a phase, each with a micro-batch and the pairs of places that it computes."""
         for name in names[Phase(kind, run.policy)]:
-            batch = (batches.get(name.shape) or BatchWriter(*name.shape).batch) if name.shape else fullest
+            batch = BatchWriter(*name.shape).batch if name.shape else fullest
             yield (
                 name,
                 _placed(batch, mesh, **scored),
