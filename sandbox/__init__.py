@@ -11,7 +11,7 @@ computed elsewhere, and verdicts are comparisons of canonical texts of plain dat
 as if it were the only one. With `Task.STREAM` a program is a script instead, run once for each input of its tests, and
 what it writes to standard output is compared (see `sandbox.streams`). `Limits` sets what a program may use (seconds of
 CPU time, megabytes, processes, bytes), every `Verdict` why a test did not pass. Resource limits bound memory, processes
-and files; no cgroup is needed.
+and files of each process, and a cgroup, where the host grants one, those of all together.
 
 Folders follow trust: `inside` is all that runs in the jail, `host` starts jails and decides verdicts, `remote` does so
 over HTTP. On top is what they share: the language of jobs, calls and verdicts.
@@ -24,7 +24,7 @@ Not protected against (docs/sandbox.md says more, and in bits):
 - what can be measured rather than read, by which two programs could whisper to each other: times, numbers that the
   kernel counts up (files, pipes, sockets), and what programs share that run at the same time.
 - files as locks: advisory locks succeed and lock nothing.
-- use of the whole machine up to the limits, which hold for each of a program's processes.
+- use of the whole machine up to the limits, which without cgroups hold for each of a program's processes.
 - checks that run in the program's process (`CheckJob.in_process`): a program can find and change what judges it there.
 - the backend "process", which has limits but no jail.
 """

@@ -17,6 +17,8 @@ class Judge(ABC):
 
     limits: Limits
     """What a program may use whose job sets no limits."""
+    memory_limit = "not known"
+    """What limits the memory of programs where they run."""
 
     @abstractmethod
     def submit(self, job: Request[R]) -> Future[R]:

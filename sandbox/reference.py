@@ -22,7 +22,7 @@ class ReferenceCache(Judge):
 
     def __init__(self, judge: Judge, characters: int = 1 << 28) -> None:
         """`judge` is closed with this one."""
-        self.limits = judge.limits
+        self.limits, self.memory_limit = judge.limits, judge.memory_limit
         self.hits = 0
         self.misses = 0
         self._judge = judge

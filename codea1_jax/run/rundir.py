@@ -53,8 +53,11 @@ class RunDir:
         *,
         resume: bool,
         wandb: str | None = None,
+        memory_limit: str = "not known",
     ) -> None:
         """Opens the directory, which no other process may use meanwhile; figures also go to the W&B project `wandb`.
+
+        `memory_limit` is what limits the memory of judged programs: it is recorded.
 
         Raises what `check_same_run` raises, and UserError if wandb is asked for but not installed.
         """
@@ -65,6 +68,7 @@ class RunDir:
         self.path = path
         self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
+        self._memory_limit = memory_limit
         self._bucket_lock: BucketLock | None = None
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
@@ -167,7 +171,7 @@ class RunDir:
         if not self.writes:
             return
         write_atomically(self.path / CONFIG_FILE, dump(self._config))
-        telemetry.write_versions(self.path)
+        telemetry.write_versions(self.path, self._memory_limit)
         self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
         self._opened.callback(self._metrics.close)
 

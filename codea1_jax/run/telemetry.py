@@ -193,7 +193,8 @@ def versions() -> dict[str, Any]:
     }
 
 
-def write_versions(run_dir: Path) -> Path:
+def write_versions(run_dir: Path, memory_limit: str = "not known") -> Path:
+    """Writes them with what limits the memory of judged programs."""
     path = run_dir / VERSIONS_FILE
-    write_atomically(path, json.dumps(versions(), indent=2) + "\n")
+    write_atomically(path, json.dumps(versions() | {"judge_memory_limit": memory_limit}, indent=2) + "\n")
     return path

@@ -50,7 +50,7 @@ class WatchedJudge(Judge):
     """Another judge, whose every answer shows that this host has not stalled. It is not closed with this one."""
 
     def __init__(self, judge: Judge) -> None:
-        self.limits = judge.limits
+        self.limits, self.memory_limit = judge.limits, judge.memory_limit
         self._judge = judge
 
     def submit(self, job: Request[T]) -> Future[T]:

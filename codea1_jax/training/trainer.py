@@ -143,10 +143,17 @@ class Trainer:
         UserError if the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config
-        hosts = config.hosts
+        hosts, memory_limit = config.hosts, training.games.judge.memory_limit
         with (
             StallWatch(hosts.stall_seconds, stop=hosts.stop_on_stall),
-            RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run,
+            RunDir(
+                self._directory,
+                config,
+                config.checkpoint,
+                resume=self._resume,
+                wandb=config.run.wandb,
+                memory_limit=memory_limit,
+            ) as run,
         ):
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.host.cgroup import grant
 from sandbox.host.interpreter import find_interpreter
-from sandbox.host.jail import LAST_PID, MEMORY_LIMIT, nsjail_binary
+from sandbox.host.jail import LAST_PID, nsjail_binary
 from sandbox.host.pool import DESCRIPTORS, SandboxPool, default_workers
-from sandbox.jobs import Job, SandboxError, SandboxUnavailable
+from sandbox.jobs import Job, Limits, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
 
 PROGRAM = "def f(n):\n    return [i * i for i in range(n)]\n"
@@ -61,7 +62,7 @@ def report() -> Diagnosis:
         attempt("interpreter", lambda: str(find_interpreter().executable), another_python),
         *[kernel_setting(*setting) for setting in _SETTINGS],
         _descriptors(),
-        Finding("memory limit", None, MEMORY_LIMIT),
+        Finding("memory limit", None, grant(Limits())[1]),
         attempt("jail", lambda: _serve_once("nsjail", _of_process_ids), _NO_JAIL),
         attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", ""),
     )

@@ -10,6 +10,7 @@ from typing import Literal
 
 from sandbox import inside
 from sandbox.host import entrance
+from sandbox.host.cgroup import PROCESSES
 from sandbox.host.interpreter import find_interpreter, in_private_folder, readable_in_jail
 from sandbox.host.seccomp import POLICY
 from sandbox.jobs import SandboxUnavailable
@@ -31,7 +32,6 @@ _PACKAGES_PLACE = Path("/packages")
 _SCRATCH = "/tmp"
 _SCRATCH_OPTIONS = "size=16777216,nr_inodes=512"  # bytes in all, and files
 _NOBODY = 65534
-MEMORY_LIMIT = "the address space of each process (rlimits); no cgroup"
 # Writes questions with their solutions. An installation into Python's own packages, or next to those to preload, would
 # show it to the programs that answer them.
 _ANSWERS = Path(__file__).parents[2] / "data_pipeline"
@@ -48,13 +48,19 @@ class Launch:
     packages: str | None  # folder that the zygote adds to its import path, as it sees it
     scratch: str = ""  # the zygote's folder that programs may write to
 
-    def arguments(self, control_fd: int, last_pid_fd: int | None = None) -> list[str]:
-        """The command; with `LAST_PID` open at a descriptor, the zygote can and may start process ids over."""
+    def arguments(self, control_fd: int, last_pid_fd: int | None = None, group: Path | None = None) -> list[str]:
+        """The command; with `LAST_PID` open at a descriptor, the zygote can and may start process ids over.
+
+        With a cgroup, all processes of the jail are in a child of it.
+        """
         arguments = [part.replace("{control}", str(control_fd)) for part in self.command]
+        more = []
         if last_pid_fd is not None:
-            flags = arguments.index("--pass_fd")  # nsjail itself may be started by another command
-            arguments[flags:flags] = ["--cap", "CAP_CHECKPOINT_RESTORE", "--pass_fd", str(last_pid_fd)]
-        return arguments
+            more += ["--cap", "CAP_CHECKPOINT_RESTORE", "--pass_fd", str(last_pid_fd)]
+        if group is not None:
+            more += ["--use_cgroupv2", "--cgroupv2_mount", str(group), "--cgroup_pids_max", str(PROCESSES)]
+        flags = arguments.index("--pass_fd") if more else 0  # nsjail itself may be started by another command
+        return arguments[:flags] + more + arguments[flags:]
 
 
 def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:
@@ -128,7 +134,7 @@ def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
     flags += ["--nice_level", str(os.getpriority(os.PRIO_PROCESS, 0))]
     flags += ["--persona_addr_no_randomize"]  # what is hashed by its address has one order in all jails
     flags += ["--rlimit_as", "hard", "--rlimit_cpu", "hard", "--rlimit_fsize", "hard"]
-    flags += ["--rlimit_nproc", "256", "--rlimit_nofile", "64", "--rlimit_core", "0"]
+    flags += ["--rlimit_nproc", str(PROCESSES), "--rlimit_nofile", "64", "--rlimit_core", "0"]
     flags += ["--seccomp_string", POLICY]
     for source, place in mounts:
         flags += ["-R", f"{source}:{place}"]

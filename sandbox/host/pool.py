@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.host.backlog import Backlog, Task
+from sandbox.host.cgroup import EACH_PROCESS, grant
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
 from sandbox.host.progress import AnyJob, Progress
@@ -64,7 +65,8 @@ class SandboxPool(Judge):
         self.backend = launch.backend
         count = default_workers() if workers is None else workers
         require(count * DESCRIPTORS, f"{count} workers of the judge")
-        start = partial(Worker, launch, preload)
+        groups, self.memory_limit = grant(self.limits) if self.backend == "nsjail" else (None, EACH_PROCESS)
+        start = partial(Worker, launch, preload, groups)
         started: list[Worker] = []
         try:
             for _ in range(count):

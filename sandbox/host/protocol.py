@@ -20,6 +20,7 @@ from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
 
 T = TypeVar("T")
 
+PIPELINE = 4  # requests queued with one zygote, so that it never waits for the host
 MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
 _SHORT_LINE = 64
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE

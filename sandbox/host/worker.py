@@ -8,13 +8,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO
 
 from sandbox.host.boot import boot_text
+from sandbox.host.cgroup import WorkerGroup
 from sandbox.host.jail import LAST_PID, Launch
 from sandbox.host.protocol import Report
 from sandbox.inside import zygote
-from sandbox.jobs import SandboxUnavailable
+from sandbox.jobs import Limits, SandboxUnavailable
 
 _START_SECONDS = 60.0
 
@@ -26,11 +28,12 @@ class WorkerDied(Exception):
 class Worker:
     """A running zygote. Reports come in the order of the requests."""
 
-    def __init__(self, launch: Launch, preload: Sequence[str]) -> None:
-        """Start the zygote; `wait_ready` must follow."""
+    def __init__(self, launch: Launch, preload: Sequence[str], groups: Path | None = None) -> None:
+        """Start the zygote, in a cgroup of its own below `groups`; `wait_ready` must follow."""
         self._backend = launch.backend
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._group = WorkerGroup(groups) if groups else None
         with ExitStack() as stack:
             control = stack.enter_context(theirs).fileno()
             last_pid = _last_pid(stack) if launch.backend == "nsjail" else None
@@ -39,7 +42,7 @@ class Worker:
             boot = stack.enter_context(memory_file(text.encode()))
             os.lseek(boot.fileno(), 0, os.SEEK_SET)
             self._process = subprocess.Popen(
-                launch.arguments(control, last_pid),
+                launch.arguments(control, last_pid, self._group and self._group.folder),
                 stdin=boot,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -65,8 +68,10 @@ class Worker:
             self.close()
             raise failure
 
-    def send(self, grant: bytes, request: IO[bytes], result: IO[bytes]) -> None:
+    def send(self, grant: bytes, request: IO[bytes], result: IO[bytes], limits: Limits) -> None:
         """Queue one request with the zygote; if it is dead, `receive` reports it."""
+        if self._group:
+            self._group.allow(limits)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._control, [grant], [request.fileno(), result.fileno()])
 
@@ -82,7 +87,12 @@ class Worker:
             if not part:
                 raise WorkerDied(f"the zygote ended: {self._last_words()}")
             data += part
+        self.ran_out_of_memory()
         return Report.unpack(data)
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether, in their cgroup, processes of the current program or the one before needed more than they may."""
+        return self._group is not None and self._group.ran_out()
 
     def kill(self) -> None:
         """End the zygote and everything in its jail; `receive`, in whatever thread, raises WorkerDied."""
@@ -94,6 +104,8 @@ class Worker:
         self.kill()
         self._process.wait()
         self._errors.close()
+        if self._group:
+            self._group.remove()
 
     def _last_words(self) -> str:
         self._errors.seek(0)

@@ -1,6 +1,7 @@
 """One thread of the pool, which keeps one zygote busy."""
 
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -8,11 +9,12 @@ from contextlib import ExitStack
 from typing import IO
 
 from sandbox.host.backlog import Backlog, Task
+from sandbox.host.protocol import PIPELINE, Report
 from sandbox.host.worker import Worker, WorkerDied, memory_file
+from sandbox.inside.watch import NOT_CUT
 from sandbox.jobs import SandboxError
 from sandbox.language import OutsideLanguage
 
-PIPELINE = 4  # requests queued with one zygote, so that it never waits for the host
 GRACE_SECONDS = 30.0  # how much longer than its own limits a zygote may take to report
 ATTEMPTS = 2  # a job whose worker dies is tried once more
 _PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before another attempt to start a worker; doubled for each further one
@@ -57,7 +59,7 @@ class WorkerThread(threading.Thread):
             text, grant = task.progress.request()
             with memory_file(text) as request, ExitStack() as opened:
                 result = opened.enter_context(memory_file())
-                worker.send(grant, request, result)
+                worker.send(grant, request, result, task.progress.limits)
                 opened.pop_all()
         except Exception as error:  # noqa: BLE001  (whatever it is, whoever waits for this task gets it)
             _fail(task, error)
@@ -74,26 +76,28 @@ class WorkerThread(threading.Thread):
             self._bury(worker, error)
             return
         self._running.popleft()
-        try:
-            with result:
-                answer = task.progress.absorb(report, os.pread(result.fileno(), limits.file_bytes, 0))
-        except Exception as error:  # noqa: BLE001  (see _send)
-            _fail(task, error)
-            return
-        if answer is None:
+        with result:
+            needs_another = _absorb(task, report, result)
+        if needs_another:
             self._send(worker, task)
-        else:
-            task.future.set_result(answer)
 
     def _bury(self, dead: Worker, cause: WorkerDied) -> None:
-        """Give back the tasks of a dead worker, whose oldest task is the suspect."""
+        """Give back the tasks of a dead worker, whose oldest task is the suspect.
+
+        If its program took all memory that the worker may use, and that ended the zygote, the program has crashed.
+        """
+        ran_out = dead.ran_out_of_memory()
         dead.close()
         self.worker = None
-        suspect, *others = self._take_back()
+        suspect, result = self._running[0]
         suspect.attempts += 1
-        if suspect.attempts == ATTEMPTS:
+        needs_another = suspect.attempts < ATTEMPTS
+        if not needs_another and ran_out:
+            seconds = suspect.progress.limits.program_seconds  # all that it has, or each of its calls could do it again
+            needs_another = _absorb(suspect, Report(signal.SIGKILL, seconds, seconds, NOT_CUT), result)
+        elif not needs_another:
             suspect.future.set_exception(SandboxError(f"a job ended {ATTEMPTS} workers: {cause}"))
-        self._backlog.give_back(others if suspect.attempts == ATTEMPTS else [suspect, *others])
+        self._backlog.give_back(self._take_back()[0 if needs_another else 1 :])
 
     def _another_worker(self) -> Worker | None:
         """Start a zygote as soon as the host allows it; None where it has not when the backlog is closed."""
@@ -121,6 +125,18 @@ class WorkerThread(threading.Thread):
             result.close()
         self._running.clear()
         return tasks
+
+
+def _absorb(task: Task, report: Report, result: IO[bytes]) -> bool:
+    """Have a task take in what a process of it did, whoever waits for it get its end; whether another must follow."""
+    try:
+        answer = task.progress.absorb(report, os.pread(result.fileno(), task.progress.limits.file_bytes, 0))
+    except Exception as error:  # noqa: BLE001  (see _send)
+        _fail(task, error)
+        return False
+    if answer is not None:
+        task.future.set_result(answer)
+    return answer is None
 
 
 def _fail(task: Task, error: Exception) -> None:

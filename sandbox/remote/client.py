@@ -64,7 +64,9 @@ class RemoteJudge(Judge):
         self._room = threading.BoundedSemaphore(_PENDING * count)
         self._stopped = threading.Event()
         try:
-            if not any(list(self._threads.map(_is_ready, self._replicas))):
+            ready = [limit for limit in self._threads.map(_memory_limit, self._replicas) if limit]
+            self.memory_limit = "; or ".join(dict.fromkeys(ready))
+            if not ready:
                 listed = ", ".join(addresses) or "any address"
                 raise SandboxUnavailable(f"no judge answers at {listed}: start one with `codea1 sandbox serve`")
         except SandboxUnavailable:
@@ -154,14 +156,14 @@ def _read_execution(calls: int, answer: dict[str, Any]) -> Execution:
     return execution
 
 
-def _is_ready(replica: Replica) -> bool:
-    """Whether a judge answers there. Raises SandboxUnavailable where it would refuse our jobs."""
+def _memory_limit(replica: Replica) -> str:
+    """That of the judge there; "" where none answers. Raises SandboxUnavailable where it would refuse our jobs."""
     try:
         health = as_object(replica.get("/health"))
     except (*FAILURES, ValueError):
-        return False
+        return ""
     if health.get("authorized") is False:
         raise SandboxUnavailable(
             f"the judge at {replica.address} expects another token: set {VARIABLE} to the one it was started with"
         )
-    return health.get("status") in ("ok", "degraded")
+    return str(health.get("memory_limit", "not known")) if health.get("status") in ("ok", "degraded") else ""

@@ -23,7 +23,6 @@ from typing import Any
 
 from aiohttp import web
 
-from sandbox.host.jail import MEMORY_LIMIT
 from sandbox.host.pool import DESCRIPTORS, SandboxPool
 from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
@@ -148,7 +147,7 @@ class _Service:
         workers, working = self._pool.workers, self._pool.working
         status = "ok" if working == workers else "degraded" if working else "down"
         health = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
-        health["memory_limit"] = MEMORY_LIMIT
+        health["memory_limit"] = self._pool.memory_limit
         health["authorized"] = self._authorizes(request)
         return web.json_response(health, status=200 if status == "ok" else 503)
 

@@ -140,9 +140,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
 
 
 def test_versions_name_python_the_packages_and_the_devices(tmp_path: Path) -> None:
-    versions = json.loads(telemetry.write_versions(tmp_path).read_text())
+    versions = json.loads(telemetry.write_versions(tmp_path, "512 MB").read_text())
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     assert versions["packages"]["jax"] == jax.__version__
+    assert versions["judge_memory_limit"] == "512 MB"
     assert {"codea1-jax", "flax", "numpy"} <= versions["packages"].keys()
     assert sum(versions["devices"].values()) == jax.device_count()
 

@@ -12,6 +12,7 @@ from sandbox import (
     Job,
     JudgeJob,
     Limits,
+    ReferenceCache,
     SandboxError,
     SandboxPool,
     SandboxUnavailable,
@@ -47,6 +48,7 @@ def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
         assert [result.passed for result in remote.execute(checks)] == [True, False]
         health = json.loads(get(address + "/health"))
         assert health["status"] == "ok" and "each process" in health["memory_limit"]
+        assert ReferenceCache(remote).memory_limit == health["memory_limit"] == jail.memory_limit
         assert 'sandbox_jobs_total{kind="check"} 2' in get(address + "/metrics")
 
 
