@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-sandbox-picture bench-fleet bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups drills lock bench-sandbox bench-sandbox-picture bench-fleet bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -59,7 +59,7 @@ lint: .venv/dev
 	$(LATER) $(BIN)/ruff check .
 	$(LATER) $(BIN)/ruff format --check .
 	$(LATER) $(BIN)/pyright
-	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh scripts/release_check.sh
+	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh scripts/release_check.sh tests/support/cgroup_vm.sh
 
 # Lint takes the time in which the tests wait for a jail or a process.
 test:
@@ -82,6 +82,10 @@ test-cuda: .venv/dev .venv-cuda/compiler
 
 test-cuda-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/pytest -n 2 tests/cuda
+
+# The tests of cgroups in a virtual machine whose kernel grants them. A few minutes.
+test-cgroups: .venv/dev
+	tests/support/cgroup_vm.sh $(BIN)/python -m pytest -c /dev/null --rootdir . --noconftest -q tests/sandbox/host/test_cgroup.py
 
 # Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.
 drills: .venv/dev
