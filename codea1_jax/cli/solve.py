@@ -16,6 +16,7 @@ from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.evals.collaboration import Survivor
+    from data_pipeline import Problem
 
 
 def add(commands: Commands) -> None:
@@ -55,20 +56,28 @@ def _run(options: argparse.Namespace) -> int:
         for problem in problems:
             survivors = solved[problem.id] = solve(problem, coder, tester, options.n, judge)
             if not options.json:
-                print(f"{problem.id}: {_explained(survivors)}", file=sys.stderr)
+                print(f"{problem.id}: {_explained(problem, survivors)}", file=sys.stderr)
                 print(survivors[0].program.rstrip("\n"))
     if options.json:
         print(json.dumps({name: [asdict(each) for each in survivors] for name, survivors in solved.items()}))
     return DONE
 
 
-def _explained(survivors: Sequence[Survivor]) -> str:
-    """How the first program was chosen, and what killed the others."""
+def _explained(problem: Problem, survivors: Sequence[Survivor]) -> str:
+    """How the first program was chosen, and what killed it and the others."""
     first, *others = survivors
     tests = first.passed + len(first.killed_by)
-    lines = [f"passes {first.passed} of {counted(tests, 'test')}, drawn {counted(first.copies, 'time')}"]
+    drawn = f"drawn {counted(first.copies, 'time')}"
+    if not tests:
+        hint = "" if problem.entry_point else "; a line `def NAME(...)` would ask for a function, not a whole program"
+        return f"the Test LLM wrote no test that can be read; this program was {drawn}{hint}"
+    lines = [f"passes {first.passed} of {counted(tests, 'test')}, {drawn}{_killers(first)}"]
     for number, other in enumerate(others, start=2):
-        killers = "; ".join(test.replace("\n", " ") for test in other.killed_by[:3])
-        more = f", and {len(other.killed_by) - 3} more" if len(other.killed_by) > 3 else ""
-        lines.append(f"  program {number} passes {other.passed}, killed by {killers or 'none'}{more}")
+        lines.append(f"  program {number} passes {other.passed}{_killers(other)}")
     return "\n".join(lines)
+
+
+def _killers(program: Survivor) -> str:
+    killers = "; ".join(test.replace("\n", " ") for test in program.killed_by[:3])
+    more = f", and {len(program.killed_by) - 3} more" if len(program.killed_by) > 3 else ""
+    return f", killed by {killers}{more}" if killers else ""

@@ -29,22 +29,22 @@ def summarize(evaluations: Sequence[Mapping[str, Any]], seconds: Mapping[str, fl
 
 
 def conclusions(first: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[str]:
-    """Of each role, whether it answers held-out questions better at the end, or nobody can tell.
+    """Of each role, whether it answers held-out questions better at the end: programs by avg@n, tests by validity.
 
     A change is told from chance by the 95% intervals over questions of both evaluations, as if these were independent.
     Their questions are the same, which makes this cautious.
     """
-    for name, of in (("avg_at_n", "programs"), ("test_validity", "tests")):
+    for name, of, right in (("avg_at_n", "programs", "correct"), ("test_validity", "tests", "valid")):
         names = [f"eval/{name}{end}" for end in ("", "_low", "_high")]
         if first is last or not first.keys() & last.keys() >= set(names):
             continue
         (before, *low), (after, *high) = ([line[each] for each in names] for line in (first, last))
         change, margin = after - before, math.hypot(low[1] - low[0], high[1] - high[0]) / 2
-        figures = f"{change:+.1f} ± {margin:.1f} points"
-        if abs(change) > margin:
-            yield f"The {of} became {'better' if change > 0 else 'worse'}: {figures}."
+        figures = f"{change:+.1f} ± {margin:.1f} points" if margin else f"{change:+.1f} points"
+        if abs(change) > margin > 0:  # an interval of no width is that of a single question, or of questions all alike
+            yield f"The {of} are {right} {'more' if change > 0 else 'less'} often: {figures}."
         else:
-            yield f"Whether the {of} became better cannot be told from chance: {figures}."
+            yield f"Whether the {of} are {right} more often cannot be told from chance: {figures}."
 
 
 def table(summary: Mapping[str, Any], trained: str) -> Table:

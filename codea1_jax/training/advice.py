@@ -38,7 +38,7 @@ def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]
     if not every or not (heldout or config.eval.datasets):
         yield "nothing is evaluated: set eval.every, and data.heldout_share or data.heldout=FILE"
         return
-    points = steps // every + 1
+    points = -(-steps // every) + 1  # before the first step, and after the last
     if steps >= FEWEST_STEPS and points < FEWEST_POINTS:
         yield f"eval.every={every} of {steps} steps gives {points} points of a curve: set eval.every={steps // 10}"
     if "test" in method.roles and not heldout:

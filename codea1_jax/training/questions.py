@@ -81,8 +81,9 @@ def load_questions(
     train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
     if len(train) < config.train.questions:
         raise UserError(
-            f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
-            f"a step needs train.questions={config.train.questions}" + _where_reasons_are(refused, config)
+            f"data.source: {data.source} leaves {counted(len(train), 'question')}, holds {len(heldout)} out and "
+            f"refuses {len(refused)}; a step needs train.questions={config.train.questions}: lower it, or add questions"
+            + _where_reasons_are(refused, config)
         )
     heldout = tuple(p for p in heldout if p.id in short)
     if config.rewards.test_value == "mutation":

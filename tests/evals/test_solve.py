@@ -74,6 +74,9 @@ def test_a_runs_models_solve_a_file_from_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out.strip() == programs[0]["program"].strip()
     assert f"q: passes {programs[0]['passed']} of" in printed.err
+    (tmp_path / "q.md").write_text(question["question"])
+    assert main([words[0], str(tmp_path / "q.md"), *words[2:], "--workers", "1"]) == 0
+    assert "no test that can be read" in (hint := capsys.readouterr().err) and "`def NAME(...)`" in hint
 
 
 @pytest.mark.parametrize(("name", "content"), [("no.md", None), ("no.jsonl", '{"id": "a"}')])

@@ -46,7 +46,7 @@ def test_a_run_without_evaluations_or_with_few_is_told_so():
     (nothing,) = advice("micro/a1", trained=256)
     assert nothing.startswith("nothing is evaluated")
     (few,) = advice("micro/a1", "eval.every=40", "train.steps=50", trained=256, heldout=64)
-    assert few == "eval.every=40 of 50 steps gives 2 points of a curve: set eval.every=5"
+    assert few == "eval.every=40 of 50 steps gives 3 points of a curve: set eval.every=5"
     assert advice("micro/a1", "train.steps=0", trained=256) == []
 
 

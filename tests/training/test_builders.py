@@ -190,7 +190,7 @@ def test_questions_without_a_solution_are_trained_on_where_programs_stand_in_for
         "held out": "it has no solution",
         "untested": "it has no golden tests, by which programs stand in for its solution",
     }
-    with pytest.raises(UserError, match="leaves 0 questions and refuses"):
+    with pytest.raises(UserError, match="leaves 0 questions, holds 0 out and refuses"):
         questions_of(given=given)
 
 
