@@ -18,14 +18,15 @@ from selenium.webdriver.common.by import By
 from codea1_jax.report import build_report
 
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
-REPORT_SIZE = (1280, 1460)
+REPORT_SIZE = (1280, 1300)
 TABLES_SIZE = (1100, 1000)
 # The held-out curves, and below them programs that tests have killed.
 ARRANGE_REPORT = """
   const outcome = document.querySelector("#filters [name=outcome]");
   outcome.value = "killed";
   for (const kind of ["input", "change"]) outcome.dispatchEvent(new Event(kind, {bubbles: true}));
-  const others = "nav:not(#rollouts nav), #results, #training, #time, #setup, #rollouts-note, #question .folds";
+  const others = ".masthead, nav:not(#rollouts nav), .tools, #results, #training, #time, #setup, #rollouts-note," +
+    "#evaluation figure:nth-child(n + 4), #question .folds";
   for (const part of document.querySelectorAll(others)) part.remove();
 """
 # Leaves the plots of one table on the page and returns their height.
