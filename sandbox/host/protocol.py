@@ -217,7 +217,7 @@ class _Evaluation:
         budget = self._of_program if program else self._of_others
         if budget.is_spent:
             return dict.fromkeys(items, OUT_OF_TIME)
-        alone = bool(program) and not self._job.together and not keeps_no_state(program)
+        alone = len(items) > 1 and bool(program) and not self._job.together and not keeps_no_state(program)
         every = list(items.values())
         outcomes: list[Outcome] = []
         loaded, killed_at = None, -1
