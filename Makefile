@@ -107,9 +107,10 @@ bench-rollout: .venv/base
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
 
-# Forecasts runs whose speed others have published, and writes the table in docs/planning.md.
+# Forecasts runs whose speed others have published, or those with a word of RUNS in their names, and writes the table in
+# docs/planning.md.
 plan-published: .venv/dev .venv-cuda/compiler
-	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_published.py
+	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_published.py $(RUNS)
 
 # Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; ends at the
 # first that fails, and does not repeat those that left rehearsals/NAME.passed. WITH="key=value ..." names data that is here.

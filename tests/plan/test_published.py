@@ -15,4 +15,4 @@ def test_the_table_has_all_of_these_runs_and_forecasts_of_the_same_order():
     _, _, rest = DOCUMENT.read_text().partition(HEAD)
     table = dict(re.findall(r"^\| \[(.+?)\].* \| ([\d.]+) \|$", rest.partition("\n\n")[0], re.MULTILINE))
     assert table.keys() == {run.name for run in read_published()}
-    assert all(0.6 < float(ratio) < 3 for ratio in table.values())
+    assert all(0.6 < float(ratio) < 4 for ratio in table.values())
