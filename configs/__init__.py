@@ -24,7 +24,12 @@ def hardware_names() -> tuple[str, ...]:
     """The hardware that models are laid out for, as names of presets end: TPUs, then GPUs, h100x1 being one of those
     that h100 has eight of."""
     kinds = {path.stem.partition("_")[2] for path in PARTS.glob("hardware/*.yaml")}
-    return tuple(sorted(kinds, key=lambda kind: (not kind.startswith("v"), kind)))
+
+    def order(kind: str) -> tuple[bool, str]:
+        generation = kind.removeprefix("tpu").removeprefix("v")
+        return not generation[0].isdigit(), generation
+
+    return tuple(sorted(kinds, key=order))
 
 
 __all__ = ["MICROS", "PAPERS", "PARTS", "PRESETS", "hardware_names", "model_names"]

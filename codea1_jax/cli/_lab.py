@@ -107,6 +107,8 @@ def _runner(options: argparse.Namespace) -> Runner:
     if not kind:
         raise UserError("--launch: name the hardware, as in --hardware v5e:4x4")
     if platform in ("tpu", "gke") and kind not in SINGLE_HOST:
+        if find_hardware(options.hardware).is_tpu:
+            raise UserError(f"--launch {platform}: {kind} is on GKE alone, where evaluations cannot be launched")
         raise UserError(f"--launch {platform}: {options.hardware} is not a TPU; use slurm or gpu")
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bucket")

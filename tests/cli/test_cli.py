@@ -446,9 +446,13 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
     ("arguments", "reason"),
     [
         (("--model", "1.5b"), "--hardware: name it, as in v5e:4x4"),
-        (("--model", "1.5b", "--hardware", "v5e:8x8"), "presets of 1.5b are laid out for v5e:4x4, v5p:2x2x1, v6e:2x4"),
+        (
+            ("--model", "1.5b", "--hardware", "v5e:8x8"),
+            "presets of 1.5b are laid out for v5e:4x4, v5p:2x2x1, v6e:2x4, tpu7x:2x2x1",
+        ),
         (("--model", "1.5b", "--hardware", "local", "--launch", "tpu"), "--launch: name the hardware"),
         (("--model", "1.5b", "--hardware", "h100:8", "--launch", "tpu"), "--launch tpu: h100:8 is not a TPU"),
+        (("--model", "1.5b", "--hardware", "tpu7x:2x2x1", "--launch", "tpu"), "--launch tpu: tpu7x is on GKE alone"),
         (("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu"), "--launch tpu: add --bucket gs://"),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "gke --bucket=gs://a/b"),

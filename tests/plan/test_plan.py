@@ -325,7 +325,7 @@ def test_what_waits_in_host_memory_is_not_on_the_devices():
 
 def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
     # The other methods need no more than the paper's own.
-    for name in (name for name in preset_names() if re.fullmatch(r".*/a1(_lora|_from_sft)?_[vh]\d+\w", name)):
+    for name in (name for name in preset_names() if re.fullmatch(r".*/a1(_lora|_from_sft)?_(v|h|tpu)\d+\w", name)):
         config = load(Config, name)
         hardware = find_hardware(config.hardware)
         refuse_what_cannot_fit(make_planned_run(config, hardware), hardware)

@@ -6,7 +6,7 @@ import paged_programs
 import pytest
 from workers import found_by, start_worker
 
-TOPOLOGIES = ("v5e:2x2", "v5p:2x2x1", "v6e:2x2")
+TOPOLOGIES = ("v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1")
 
 
 def check(kernels, sizes, topologies=TOPOLOGIES):

@@ -15,7 +15,7 @@ from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.runtime.layout import MESH_AXES
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.
-LAID_OUT = [name for name in preset_names() if re.fullmatch(r"\d.*/(\w+_v5e|a1_(v5p|v6e|h100|h200))", name)]
+LAID_OUT = [name for name in preset_names() if re.fullmatch(r"\d.*/(\w+_v5e|a1_(v5p|v6e|tpu7x|h100|h200))", name)]
 SMALLER = (
     *("rollout.code_prompt_tokens", "rollout.test_prompt_tokens", "rollout.code_tokens", "rollout.test_tokens"),
     *("rollout.rows", "rollout.cache_tokens", "rollout.block", "rollout.prefill_tokens"),
@@ -40,7 +40,7 @@ def test_a_preset_for_hardware_is_made_smaller_and_not_otherwise_changed(name):
 
 
 def test_the_shrunk_model_has_the_heads_and_the_vocabulary_and_lies_on_the_same_mesh():
-    for name in ("1.5b/a1_v5e", "3b/a1_v6e", "7b/a1_v5p", "7b/a1_h100"):
+    for name in ("1.5b/a1_v5e", "3b/a1_v6e", "7b/a1_v5p", "1.5b/a1_tpu7x", "7b/a1_h100"):
         config = load(Config, name)
         assert config.hardware is not None
         mesh, shape = config.mesh.shape(find_hardware(config.hardware).devices), model_shape(config.model)

@@ -182,6 +182,7 @@ def test_only_an_earlier_rehearsal_is_replaced(tmp_path):
         ("v5e:4x4", 4, 4),
         ("v5p:2x2x4", 4, 4),
         ("v6e:8x8", 16, 4),
+        ("tpu7x:2x2x2", 2, 2),
         ("h100:8", 1, 1),
         ("h100:24", 3, 3),
     ],
