@@ -282,14 +282,14 @@ def test_a_source_that_is_missing_or_malformed_is_one_line(content, line, capsys
 def test_a_source_of_too_few_good_questions_is_refused_with_their_number(capsys, tmp_path):
     source = write_jsonl(tmp_path / "data.jsonl", [GOOD, WRONG_REFERENCE])
     said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}"))
-    assert "leaves 1 question and refuses 1; a step needs train.questions=2" in said
+    assert "leaves 1 question, holds 0 out and refuses 1; a step needs train.questions=2: lower it" in said
 
 
 @pytest.mark.parametrize("method", ["golden", "sft"])
 def test_a_question_without_golden_tests_is_refused_where_they_are_learned_from(method, capsys, tmp_path):
     source = write_jsonl(tmp_path / "data.jsonl", [GOOD, GOOD | {"id": "untested", "tests": []}])
     said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}", f"method.name={method}"))
-    assert "leaves 1 question and refuses 1" in said
+    assert "leaves 1 question, holds 0 out and refuses 1" in said
     [refusal] = read_lines(tmp_path / "run.refused.jsonl")
     assert refusal == {"id": "untested", "reason": f"it has no golden tests, from which {method} learns"}
 

@@ -102,6 +102,7 @@ def test_a_sampler_that_reads_another_cache_than_the_learner_is_named(monkeypatc
     assert found == {"sampler and learner": False}
 
 
+@pytest.mark.long  # two small runs
 def test_a_resume_that_forgets_is_named_and_an_exact_one_passes(monkeypatch):
     assert of_learning("save and resume") == {"save and resume": True}
     exact = learning.resume
