@@ -121,7 +121,7 @@ def memory_kb(pid: int) -> int:
     return int(re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
 
 
-@pytest.mark.parametrize(("count", "seconds"), [(200, 1.0), pytest.param(100_000, 4.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("count", "seconds"), [(200, 1.0), pytest.param(100_000, 1.5, marks=pytest.mark.long)])
 def test_no_verdict_changes_and_none_is_lost(jail: SandboxPool, count: int, seconds: float):
     rng = random.Random(0)
     expected: dict[JudgeJob, tuple[object, ...]] = {}
