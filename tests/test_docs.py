@@ -15,7 +15,6 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 import yaml
-from error_messages import messages, shortened
 from packaging.requirements import Requirement
 from tiny_run import ROOT
 
@@ -234,17 +233,6 @@ def test_commands_named_in_the_text_exist():
 
 
 # --- agreement with the code ---------------------------------------------------------------------------------------
-
-
-def test_troubleshooting_lists_exactly_the_error_messages_of_the_code():
-    rows = re.findall(r"^\| (`+) ?(.*?) ?\1 \| (.*?) \|$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
-    documented = {shortened(message) for _, message, _ in rows}
-    raised = messages()
-    assert len(raised) > 150
-    missing = {message: place for message, place in raised.items() if message not in documented}
-    assert not missing, "docs/troubleshooting.md needs a row for each of these"
-    assert documented <= raised.keys(), "docs/troubleshooting.md has rows that match no message in the code"
-    assert all(fix.strip() for _, _, fix in rows)
 
 
 def test_the_configuration_reference_is_current():
