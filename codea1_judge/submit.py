@@ -19,7 +19,10 @@ _SECONDS = 20.0  # SandboxFusion's own default
 _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
 _MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
-_BLOCK = re.compile(r"```([^\n]*)\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)  # one that is not closed ends with the text
+_MOST_COMPLETION = 1 << 20  # characters
+# A block that is not closed ends with the text. A fence that ends the text opens none; it is matched all the same, or
+# a text of n backticks would be read n times.
+_BLOCK = re.compile(r"```([^\n]*)(?:\n(.*?)(?:\n[ \t]*```|\Z)|\Z)", re.DOTALL)
 _PYTHON = ("python", "python3", "py")
 _MOST_CODE = 1 << 20  # characters of a check, which is parsed here
 
@@ -36,8 +39,8 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     extra = as_object(config.get("extra") or {}, "config.extra")
     row = as_object(config.get("provided_data"), "config.provided_data, the problem's row, which is not kept here,")
     completion = fields.get("completion")
-    if not isinstance(completion, str):
-        raise ValueError("completion must be a text")
+    if not isinstance(completion, str) or len(completion) > _MOST_COMPLETION:
+        raise ValueError(f"completion must be a text of at most {_MOST_COMPLETION} characters")
     limits, test = limits_of(config, own, _SECONDS), _test_of(row)
     if isinstance(test, str):
         name, check = _check_of(row, test)
@@ -93,7 +96,8 @@ def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str
 
     A text without blocks is the program; it continues the question if it lacks the function of that name.
     """
-    blocks = [(kind.strip().lower(), code) for kind, code in _BLOCK.findall(completion)]
+    found = (match.groups() for match in _BLOCK.finditer(completion))
+    blocks = [(kind.strip().lower(), code) for kind, code in found if code is not None]
     if blocks:
         return next((code for kind, code in blocks if kind in _PYTHON), blocks[0][1])
     return completion if row is None or f"def {name}" in completion else f"{row.get('content')}\n{completion}"

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -137,6 +138,15 @@ def test_the_program_is_read_from_a_response_as_by_sandbox_fusion(service: str, 
     assert ask(service, completion, DOUBLE | {"test": [case("2", "4")]})[1]["accepted"] is accepted
 
 
+@pytest.mark.parametrize("part", ["`", "```a", "```\n", "```a\n", "```\n`", "\n ```", "``\n", " \n\t", "```\n \n"])
+def test_reading_a_response_takes_time_in_proportion_to_its_length(part: str):
+    text = (part * submit_module._MOST_COMPLETION)[: submit_module._MOST_COMPLETION]
+    started = time.process_time()
+    submit_module._program_in(text)
+    submit_module._program_in("```python\n" + text)
+    assert time.process_time() - started < 10  # where it is quadratic, hours
+
+
 def test_a_text_without_the_function_continues_the_question(service: str):
     row = CHECKED | {"content": "def f(x):"}
     for completion, accepted in (("    return 2 * x", True), ("    return 4", False), ("def f(x): return x * 2", True)):
@@ -171,6 +181,7 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
         ("x", DOUBLE, {"language": "cpp"}, "language must be python"),
         ("x", None, {}, "the problem's row, which is not kept here"),
         (None, DOUBLE, {}, "completion must be a text"),
+        ("x" * (1 << 20) + "x", DOUBLE, {}, "completion must be a text of at most 1048576 characters"),
         ("x", DOUBLE | {"test": []}, {}, "must be a list of cases, or code"),
         ("x", DOUBLE | {"test": [{"input": {}, "output": {}}]}, {}, "input.stdin and output.stdout"),
         ("x", DOUBLE | {"test": "assert True"}, {}, "calls no function"),

@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from aiohttp import web
@@ -52,10 +52,11 @@ def silent(healthy: bool) -> Iterator[tuple[str, list[bytes]]]:
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(health), health)
 
     def serve(connection: socket.socket) -> None:
-        while request := connection.recv(1 << 16):
-            got.append(request)
-            if healthy and request.startswith(b"GET"):
-                connection.sendall(reply)
+        with suppress(OSError):  # the test's end closes it
+            while request := connection.recv(1 << 16):
+                got.append(request)
+                if healthy and request.startswith(b"GET"):
+                    connection.sendall(reply)
 
     def take() -> None:
         while True:
