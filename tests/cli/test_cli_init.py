@@ -147,7 +147,7 @@ def test_the_page_on_your_own_data_does_what_it_says(model, here, capsys):
     for words in map(shlex.split, "".join(blocks).splitlines()):
         if words[:2] == ["python", "-c"]:
             exec(words[2])
-        elif words[0] == "codea1":
+        elif words[:2] != ["codea1", "push"]:  # which needs the Hub
             assert cli.main(shortened(words, model)[1:]) == 0, capsys.readouterr().err
             ran.add(words[1])
     assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoint", "convert"}
