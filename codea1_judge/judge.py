@@ -32,7 +32,7 @@ _REMEMBERED = 1_024  # suites whose stated values are kept: a question is usuall
 
 
 class Judge:
-    """Judges programs in jails of this machine, or at `addresses` (``http://host:port``) that run `codea1-judge serve`.
+    """Judges programs in jails of this machine, or at an `address` (``http://host:port``): `codea1-judge serve`.
 
     `workers` is the number of jails, or of connections; `limits` are those of programs that are judged without their
     own; `preload` names packages of this environment that programs may import. `backend` is "auto" (the jail, or
@@ -45,12 +45,12 @@ class Judge:
         limits: Limits | None = None,
         preload: Sequence[str] = (),
         backend: sandbox.BackendName = "auto",
-        addresses: Sequence[str] = (),
+        address: str = "",
         token: str = "",
     ) -> None:
         """Raises SandboxUnavailable where programs cannot be judged; its message names what is missing."""
-        if addresses:
-            self._judge: sandbox.Judge = RemoteJudge(addresses, token, limits, workers)
+        if address:
+            self._judge: sandbox.Judge = RemoteJudge(address, token, limits, workers)
         else:
             self._judge = SandboxPool(workers, backend, limits, preload)
         self._read = lru_cache(_REMEMBERED)(self._read_tests)

@@ -15,7 +15,7 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 
 from codea1_judge import Judge, program_in
 
-judge = cache(Judge)  # one in each process; `Judge(addresses=["http://HOST:8787"])` judges elsewhere
+judge = cache(Judge)  # one in each process; `Judge(address="http://HOST:8787")` judges elsewhere
 
 
 class Response(Action):

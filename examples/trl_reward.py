@@ -9,7 +9,7 @@ from typing import Any
 
 from codea1_judge import Judge, program_in
 
-judge = cache(Judge)  # one in each process; `Judge(addresses=["http://HOST:8787"])` judges elsewhere
+judge = cache(Judge)  # one in each process; `Judge(address="http://HOST:8787")` judges elsewhere
 
 
 def passed_tests(completions: list[Any], tests: list[list[str]], **_columns: Any) -> list[float]:

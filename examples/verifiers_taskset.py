@@ -14,7 +14,7 @@ import verifiers.v1 as vf
 
 from codea1_judge import Judge, program_in
 
-judge = cache(Judge)  # one in each process; `Judge(addresses=["http://HOST:8787"])` judges elsewhere
+judge = cache(Judge)  # one in each process; `Judge(address="http://HOST:8787")` judges elsewhere
 
 
 class CodeData(vf.TaskData):

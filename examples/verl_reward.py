@@ -12,7 +12,7 @@ from typing import Any
 
 from codea1_judge import Judge, program_in
 
-judge = cache(Judge)  # one in each process; `Judge(addresses=["http://HOST:8787"])` judges elsewhere
+judge = cache(Judge)  # one in each process; `Judge(address="http://HOST:8787")` judges elsewhere
 
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None, **_: Any) -> float:

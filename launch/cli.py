@@ -15,15 +15,14 @@ from collections.abc import Mapping, Sequence
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.training.sources import sources_of
-from launch import fleet
 from launch.gke import GKE
-from launch.gpu import Slurm, ThisMachine
 from launch.job import Job
 from launch.platforms import Platform, Step
 from launch.shell import LaunchError, Refused, run
+from launch.slurm import Slurm
 from launch.tpu import CloudTPU
 
-PLATFORMS: Mapping[str, type[Platform]] = {"tpu": CloudTPU, "gke": GKE, "slurm": Slurm, "gpu": ThisMachine}
+PLATFORMS: Mapping[str, type[Platform]] = {"tpu": CloudTPU, "gke": GKE, "slurm": Slurm}
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud, Kubernetes and SLURM all take
 
@@ -31,14 +30,12 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud, Kub
 def main(arguments: Sequence[str] | None = None) -> int:
     """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    top = argparse.ArgumentParser(
-        prog="python -m launch", allow_abbrev=False, description="Launch training, or a fleet of judges."
-    )
-    top.add_argument("platform", choices=(*PLATFORMS, "judge"), help="each has its own --help")
+    top = argparse.ArgumentParser(prog="python -m launch", allow_abbrev=False, description="Launch training.")
+    top.add_argument("platform", choices=PLATFORMS, help="each has its own --help")
     name = top.parse_args(arguments[:1]).platform
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is billed is deleted
     try:
-        options, step = fleet.step(arguments[1:]) if name == "judge" else _step(name, arguments[1:])
+        options, step = _step(name, arguments[1:])
         if options.dry_run:
             print(*step.commands, sep="\n")
         elif step.perform is None:

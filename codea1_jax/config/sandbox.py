@@ -14,13 +14,11 @@ class SandboxConfig(Section):
 
     backend: Literal["auto", "nsjail", "process", "http"] = Field(
         default="auto",
-        description="auto: nsjail, or stop and report what is missing; process: no jail, by name only; http: hosts "
-        "that run `codea1 sandbox serve`",
+        description="auto: nsjail, or stop and report what is missing; process: no jail, by name only; http: a "
+        "service, `codea1 sandbox serve`",
     )
-    addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
-        default=(),
-        description="http: where the services are, as http://host:port; a name with several addresses stands for a "
-        "service at each. A job goes to the one with the fewest",
+    address: Annotated[str, StringConstraints(pattern="^(https?://[^/].*)?$")] = Field(
+        default="", description="http: where the service is, as http://host:port"
     )
     fallback: Literal["none", "process"] = Field(
         default="none", description="process: where backend=auto finds no jail, continue without one, with a warning"
@@ -28,8 +26,8 @@ class SandboxConfig(Section):
     workers: int | None = Field(
         default=None,
         ge=1,
-        description="jails kept; default: seven for every eight cores, the rest for JAX. With services: jobs at "
-        "once, default 16 for each",
+        description="jails kept; default: seven for every eight cores, the rest for JAX. With a service: jobs "
+        "at once, default 16",
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     script_seconds: float | None = Field(
@@ -53,12 +51,12 @@ class SandboxConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _addresses_where_services_judge(self) -> SandboxConfig:
+    def _address_where_a_service_judges(self) -> SandboxConfig:
         remote = self.backend == "http"
-        if remote and not self.addresses:
-            raise ValueError(f"backend={self.backend} needs sandbox.addresses=[http://host:port, ...]")
-        if self.addresses and not remote:
-            raise ValueError(f"addresses are for backend=http; backend={self.backend} judges here")
+        if remote and not self.address:
+            raise ValueError(f"backend={self.backend} needs sandbox.address=http://host:port")
+        if self.address and not remote:
+            raise ValueError(f"an address is for backend=http; backend={self.backend} judges here")
         if self.preload and remote:
             raise ValueError(f"backend={self.backend} judges elsewhere: preload there")
         return self

@@ -44,9 +44,8 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
 
 def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:
     """The judge of a run: what of it works here, or there; and whether programs may import the packages `preload`."""
-    if settings.addresses:
-        places = ", ".join(settings.addresses)
-        return [attempt("judge", lambda: f"{settings.backend} at {places} {_tried(settings, ())}", "")]
+    if settings.address:
+        return [attempt("judge", lambda: f"{settings.backend} at {settings.address} {_tried(settings, ())}", "")]
     host = report()
     shown = [finding for finding in host.findings if finding.name in ("system", "jail") or finding.works is False]
     unjailed = settings.backend == "process" or (settings.fallback == "process" and not host.jailed)

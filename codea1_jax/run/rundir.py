@@ -33,7 +33,7 @@ PROFILE_FOLDER = "profile"
 RUN_FOLDER = "run"  # in a directory that `codea1 init` made
 # A run may be moved, and so may its judges; it may resume on other devices, and keep other checkpoints.
 MAY_CHANGE = (
-    *("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers"),
+    *("run.directory", "run.wandb", "checkpoint.", "sandbox.address", "sandbox.workers"),
     *("hardware", "mesh.", "hosts.", "train.profile"),
 )
 

@@ -21,12 +21,10 @@ from codea1_jax.serve.openai_answers import Answer, error_body
 from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, drawing_of, orders_of, parse
 from codea1_jax.serve.orders import BadRequest, Busy, Order
 from sandbox import SandboxError
-from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import authorizes
-from sandbox.remote.connections import held, hung_up_on_unless_read, sent
+from sandbox.remote.http_service import hung_up_on_unless_read, read_body, sent
 
 MAX_REQUEST = 16 << 20  # bytes
-MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,7 +60,7 @@ def make_app(name: str, batcher: Batcher, rows: int, token: str, chooser: Choose
         service.metrics.seconds.labels(path).observe(time.perf_counter() - started)
         return response
 
-    app = web.Application(middlewares=[guarded])
+    app = web.Application(middlewares=[guarded], client_max_size=MAX_REQUEST)
     app.router.add_get("/health", service.health)  # as vLLM and SGLang call it
     app.router.add_get("/healthz", service.health)
     app.router.add_get("/metrics", service.show_metrics)
@@ -86,10 +84,7 @@ async def _answered(request: web.Request, handler: _Handler, token: str) -> web.
     except (EngineFailure, SandboxError) as error:
         return _error(500, str(error), "server_error")
     except web.HTTPException as error:  # no such path or method, or a body that is too large or too slow
-        response = _error(error.status, error.text or error.reason, "invalid_request_error")
-        if "Retry-After" in error.headers:
-            response.headers["Retry-After"] = error.headers["Retry-After"]
-        return response
+        return _error(error.status, error.text or error.reason, "invalid_request_error")
 
 
 def _error(status: int, message: str, kind: str, code: str | None = None, param: str | None = None) -> web.Response:
@@ -100,7 +95,6 @@ class _Service:
     def __init__(self, name: str, batcher: Batcher, rows: int, chooser: Chooser | None) -> None:
         self._name, self._batcher, self._chooser = name, batcher, chooser
         self._started = int(time.time())
-        self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self.metrics = _Metrics(batcher, rows)
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -142,13 +136,12 @@ class _Service:
         return await self._generate(request, ChatRequest)
 
     async def _generate(self, request: web.Request, kind: type[CompletionRequest | ChatRequest]) -> web.StreamResponse:
-        async with self._arrivals.body(request) as body:
-            with held(request):  # in a thread, for a long text would hold up everybody's
-                asked, orders, answer = await asyncio.to_thread(self._read, kind, bytes(body))
-        with held(request):
-            if isinstance(asked, CompletionRequest) and asked.chooses:
-                return await sent(request, web.json_response(await self._best(asked, answer)))
-            return await self._answer(request, asked, self._batcher.submit(orders), answer)
+        body = await read_body(request)
+        # In a thread, for a long text would hold up everybody's.
+        asked, orders, answer = await asyncio.to_thread(self._read, kind, body)
+        if isinstance(asked, CompletionRequest) and asked.chooses:
+            return await sent(request, web.json_response(await self._best(asked, answer)))
+        return await self._answer(request, asked, self._batcher.submit(orders), answer)
 
     def _read(
         self, kind: type[CompletionRequest | ChatRequest], body: bytes

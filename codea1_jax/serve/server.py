@@ -17,10 +17,10 @@ from codea1_jax.rollout import Capacity, Sampler
 from codea1_jax.runtime.interrupts import SIGNALS
 from codea1_jax.serve.batcher import Batcher
 from codea1_jax.serve.best_of import Chooser, Choosing
-from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
+from codea1_jax.serve.grpc_service import start_grpc
 from codea1_jax.serve.http import make_app
 from codea1_jax.serve.orders import Limits
-from sandbox.remote.connections import allot, listening
+from sandbox.remote.http_service import listening
 
 logger = logging.getLogger(__name__)
 
@@ -101,11 +101,9 @@ class Server:
     async def run(self, ready: Callable[[Ports], None]) -> None:
         """Compiles, and serves until `stop`; `ready` is called once requests are taken.
 
-        Raises OSError where the address is not available, SandboxUnavailable where no descriptors are left for
-        connections, and what the engine raised if it failed.
+        Raises OSError where the address is not available, and what the engine raised if it failed.
         """
         self._address.check_free()  # grpc itself would log it and give no reason
-        places = allot(2 * CONNECTIONS)  # descriptors that gRPC may take
         loop = asyncio.get_running_loop()
 
         def on_failure(error: Exception) -> None:
@@ -118,7 +116,7 @@ class Server:
         for batcher in batchers:
             batcher.start()
         try:
-            await self._serve(batchers[0], chooser, places, ready)
+            await self._serve(batchers[0], chooser, ready)
         finally:
             for closing in (*(batcher.stop for batcher in batchers), *([chooser.close] if chooser else [])):
                 await asyncio.to_thread(closing)  # its threads may still be answering into this loop
@@ -144,14 +142,12 @@ class Server:
                     break
         return batcher
 
-    async def _serve(
-        self, batcher: Batcher, chooser: Chooser | None, places: int, ready: Callable[[Ports], None]
-    ) -> None:
+    async def _serve(self, batcher: Batcher, chooser: Chooser | None, ready: Callable[[Ports], None]) -> None:
         address, grace = self._address, self._grace
         app = make_app(self._name, batcher, self._capacity.rows, address.token, chooser)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
-            async with listening(app, address.host, address.http_port, places, grace=grace) as (_, http_port):
+            async with listening(app, address.host, address.http_port, grace) as (_, http_port):
                 ready(Ports(http_port, grpc_port))
                 await self._stopped.wait()
                 stopping = asyncio.create_task(grpc_server.stop(grace))  # while HTTP's requests have theirs

@@ -36,7 +36,7 @@ def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
 def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
     limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
     if settings.backend == "http":
-        return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
+        return RemoteJudge(settings.address, read_token(), limits, settings.workers)
     try:
         return SandboxPool(settings.workers, settings.backend, limits, preload)
     except SandboxUnavailable as error:

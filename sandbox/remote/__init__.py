@@ -1,3 +1,3 @@
-"""The judge over HTTP: the server trusts whoever has its token, a client trusts the services that it was given."""
+"""The judge over HTTP: the server trusts whoever has its token, a client trusts the service that it was given."""
 
-__all__ = ["arrivals", "bearer", "client", "connections", "run_code", "server", "wire"]
+__all__ = ["bearer", "client", "http_service", "run_code", "server", "wire"]

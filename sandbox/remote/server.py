@@ -4,8 +4,8 @@ POST /execute and /check take one job as JSON and answer its result, and /run_co
 /health (which reports whether the token is right), /metrics (Prometheus' text) and /openapi.json need no token. The
 service listens on loopback by default, and refuses to listen elsewhere without a token.
 
-A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408, 411 or
-413; where too many jobs wait 429 with Retry-After; a failure of the judge 503. No failure is ever answered like a
+A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408 or 413;
+where too many requests wait 429 with Retry-After; a failure of the judge 503. No failure is ever answered like a
 result. /health answers 503 unless all workers work.
 """
 
@@ -16,27 +16,28 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from sandbox.host.pool import DESCRIPTORS, SandboxPool
+from sandbox.host.descriptors import make_room
+from sandbox.host.pool import SandboxPool
 from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
-from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import VARIABLE, authorizes
-from sandbox.remote.connections import MOST, allot, held, listening, sent
+from sandbox.remote.http_service import listening, read_body, sent
 from sandbox.remote.run_code import run_code
-from sandbox.remote.turns import Turns
 
 MAX_REQUEST = 64 << 20  # bytes
 MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 LOOPBACK = "127.0.0.1"
-_AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their client's turn
+_AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their turn
+_CONNECTIONS = 4_096  # for which there are descriptors, if the hard limit allows it
 _DOCUMENT = Path(__file__).with_name("openapi.json")
 
 Steps = Generator[Request[Any], Any, dict[str, Any]]
@@ -46,7 +47,6 @@ Endpoint = Callable[[Any, Limits], Steps]
 
 
 def _job_of(kind: type[Job | CheckJob], document: Any, _limits: Limits) -> Steps:
-    """One job, and its result as it is."""
     result = yield wire.read(kind, document)
     return dataclasses.asdict(result)
 
@@ -78,21 +78,21 @@ def serve(
 
     `most` is what a request may ask for; None: `most_limits`.
 
-    Raises SandboxUnavailable where the service would be open to others without a token, or has no descriptors for
-    connections; OSError where the address is not available.
+    Raises SandboxUnavailable where the service would be open to others without a token; OSError where the address is
+    not available.
     """
     if host not in (LOOPBACK, "localhost", "::1") and not token:
         raise SandboxUnavailable(
             f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
             f"set {VARIABLE} or give --token-file"
         )
-    places = allot(pool.workers * DESCRIPTORS)
+    make_room(_CONNECTIONS)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with listening(make_app(pool, token, endpoints, most, places), host, port, places):
+        async with listening(make_app(pool, token, endpoints, most), host, port):
             ready()
             await stop.wait()
 
@@ -104,14 +104,10 @@ def make_app(
     token: str = "",
     endpoints: Mapping[str, Endpoint] = ENDPOINTS,
     most: Limits | None = None,
-    places: int = MOST,
 ) -> web.Application:
-    """The service around a pool, over as many connections as there are `places`.
-
-    With a token, requests for work must carry ``Authorization: Bearer TOKEN``.
-    """
-    service = _Service(pool, token, most or most_limits(), places)
-    app = web.Application()
+    """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
+    service = _Service(pool, token, most or most_limits())
+    app = web.Application(client_max_size=MAX_REQUEST)
     for path, endpoint in endpoints.items():
         app.router.add_post(path, functools.partial(service.judge, endpoint))
     app.router.add_get("/health", service.health)
@@ -127,17 +123,16 @@ async def _answer(document: dict[str, Any], _request: web.Request) -> web.Respon
 
 
 class _Service:
-    def __init__(self, pool: SandboxPool, token: str, most: Limits, places: int) -> None:
+    def __init__(self, pool: SandboxPool, token: str, most: Limits) -> None:
         self._pool = pool
         self._token = token
         self._most = most
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
-        jobs = min(pool.pending, max(1, places // 2))  # so that submitting never waits, and newcomers find a place
-        at_once = min(_AT_ONCE * pool.workers, (jobs + 1) // 2)
-        self._turns = Turns(at_once, jobs - at_once)
-        self._reading = Turns(1, jobs)
-        self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
+        at_once = min(_AT_ONCE * pool.workers, (pool.pending + 1) // 2)  # so that submitting never waits
+        self._turns = asyncio.Semaphore(at_once)
+        self._waiting = 0  # for their turn
+        self._sizes: list[int] = []  # bytes of the requests that are being answered
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
     def _authorizes(self, request: web.Request) -> bool:
@@ -154,43 +149,62 @@ class _Service:
     async def metrics(self, _request: web.Request) -> web.Response:
         lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
         lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
-        waiting = self._turns.waiting + self._pool.waiting
-        lines += [f"sandbox_jobs_waiting {waiting}", f"sandbox_workers {self._pool.workers}"]
-        lines += [f"sandbox_workers_working {self._pool.working}"]
+        lines += [f"sandbox_jobs_waiting {self._waiting + self._pool.waiting}"]
+        lines += [f"sandbox_workers {self._pool.workers}", f"sandbox_workers_working {self._pool.working}"]
         return web.Response(text="\n".join(lines) + "\n")
 
     async def judge(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         if not self._authorizes(request):
             raise web.HTTPUnauthorized(text="a bearer token is needed")
-        async with self._arrivals.body(request) as body:
-            with held(request):
-                answer = await self._answer(self._steps(endpoint, body), request.remote or "")
+        with self._room_for(MAX_REQUEST if request.content_length is None else request.content_length):
+            body = await read_body(request)
+            answer = await self._answer(self._steps(endpoint, body))
             self._counts[request.path.removeprefix("/")] += 1
             return await sent(request, web.Response(text=answer, content_type="application/json"))
 
-    async def _answer(self, steps: Steps, client: str) -> str:
+    @contextmanager
+    def _room_for(self, size: int) -> Iterator[None]:
+        """While a request of that many bytes is answered. Raises HTTPTooManyRequests."""
+        if len(self._sizes) >= self._pool.pending or sum(self._sizes) + size > MAX_REQUESTS:
+            raise web.HTTPTooManyRequests(text="too many jobs wait here: come back later", headers={"Retry-After": "1"})
+        self._sizes.append(size)
+        try:
+            yield
+        finally:
+            self._sizes.remove(size)
+
+    async def _answer(self, steps: Steps) -> str:
         """Do what a request asks for, each of its jobs in another turn.
 
-        Raises HTTPServiceUnavailable, HTTPBadRequest and HTTPTooManyRequests.
+        Raises HTTPServiceUnavailable and HTTPBadRequest.
         """
-        job = None
         try:
+            job = await self._next(steps)
             while not isinstance(job, str):
-                async with self._turns.turn(client):
-                    job = job or await self._next(steps, client)
+                async with self._turn():
                     result = await asyncio.wrap_future(self._pool.submit(job))
-                    self._cpu_seconds += result.cpu_seconds
-                    job = await self._next(steps, client, result)
+                self._cpu_seconds += result.cpu_seconds
+                job = await self._next(steps, result)
             return job
         except SandboxError as error:
             raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
         except (ValueError, RecursionError) as error:
             raise web.HTTPBadRequest(text=_one_line(error)) from error
 
-    async def _next(self, steps: Steps, client: str, result: Any = None) -> Any:
-        """A request's next job, or the text of its answer. Clients take turns here as well: texts may be long."""
-        async with self._reading.turn(client):
-            return await asyncio.get_running_loop().run_in_executor(self._reader, self._step, steps, result)
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def _next(self, steps: Steps, result: Any = None) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, self._step, steps, result)
 
     def _step(self, steps: Steps, result: Any) -> Any:
         try:
@@ -198,7 +212,7 @@ class _Service:
         except StopIteration as end:
             return json.dumps(end.value)
 
-    def _steps(self, endpoint: Endpoint, body: bytearray) -> Steps:
+    def _steps(self, endpoint: Endpoint, body: bytes) -> Steps:
         """Raises ValueError or RecursionError for what is not JSON or not a job."""
         return (yield from endpoint(wire.parsed(body.decode()), self._pool.limits))
 

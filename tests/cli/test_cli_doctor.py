@@ -177,7 +177,7 @@ def test_without_a_jail_something_is_missing_unless_the_run_goes_on_without(no_j
 
 
 def test_a_judge_that_does_not_answer_and_a_package_that_is_not_here_are_told_of(examine):
-    _, found = examine("micro/a1", "sandbox.backend=http", "sandbox.addresses=[http://127.0.0.1:9]")
+    _, found = examine("micro/a1", "sandbox.backend=http", "sandbox.address=http://127.0.0.1:9")
     assert found["judge"][0] == "FAIL" and "no judge answers at http://127.0.0.1:9" in found["judge"][1]
     _, found = examine("micro/a1", "sandbox.preload=[numpy]")
     assert found["preload"][0] == "ok"

@@ -153,7 +153,7 @@ def play(config: Config):
 def test_a_round_judged_over_http_is_the_round_judged_here(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, TOKEN)
     limits = "sandbox.call_seconds=0.2"
-    there = play(configured("sandbox.backend=http", f"sandbox.addresses=[{NOBODY},{served}/]", limits))
+    there = play(configured("sandbox.backend=http", f"sandbox.address={served}/", limits))
     here = play(configured("sandbox.backend=nsjail", "sandbox.workers=1", limits))
     assert there == here
     (question,) = here
@@ -165,7 +165,7 @@ def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch
     monkeypatch.setenv(VARIABLE, TOKEN)
     busy = "import time\ndef f():\n    while time.process_time() < 0.6:\n        pass"
     for seconds, status in ((0.2, Status.TIMED_OUT), (5.0, Status.RETURNED)):
-        config = configured("sandbox.backend=http", f"sandbox.addresses=[{served}]", f"sandbox.call_seconds={seconds}")
+        config = configured("sandbox.backend=http", f"sandbox.address={served}", f"sandbox.call_seconds={seconds}")
         with make_judge(config.sandbox) as pool:
             assert pool.execute([Job(busy, ("f()",))])[0].outcomes[0].status is status
 
@@ -173,12 +173,12 @@ def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch
 def test_a_wrong_token_is_told_at_the_start(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, "guess")
     with pytest.raises(SandboxUnavailable, match=f"expects another token: set {VARIABLE}"):
-        make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox)
+        make_judge(configured("sandbox.backend=http", f"sandbox.address={served}").sandbox)
 
 
 def test_programs_may_import_what_the_service_preloads(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, TOKEN)
-    with make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox) as pool:
+    with make_judge(configured("sandbox.backend=http", f"sandbox.address={served}").sandbox) as pool:
         job = Job("import numpy\ndef f(x):\n    return numpy.sum([x, 1])", ("f(1)",), Limits(memory_mb=1024))
         assert pool.execute([job])[0].outcomes[0].value == "2"
 
@@ -194,7 +194,7 @@ def test_programs_may_import_what_the_configuration_preloads():
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.train, "keep_compiled_programs", lambda: None)
     monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
-    judge = ("sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.fallback=process")
+    judge = ("sandbox.backend=http", f"sandbox.address={NOBODY}", "sandbox.fallback=process")
     said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
     assert f"no judge answers at {NOBODY}" in said
     assert not (tmp_path / "run").exists()
@@ -203,18 +203,17 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (["sandbox.backend=http"], "sandbox: backend=http needs sandbox.addresses="),
-        ([f"sandbox.addresses=[{NOBODY}]"], "sandbox: addresses are for backend=http;"),
-        (["sandbox.backend=http", "sandbox.addresses=[host:8787]"], "sandbox.addresses.0: "),
-        (["sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.preload=[numpy]"], "preload there"),
-        (["sandbox.backend=http", f"sandbox.addresses={NOBODY}"], "sandbox.addresses: "),
+        (["sandbox.backend=http"], "sandbox: backend=http needs sandbox.address="),
+        ([f"sandbox.address={NOBODY}"], "sandbox: an address is for backend=http;"),
+        (["sandbox.backend=http", "sandbox.address=host:8787"], "sandbox.address: "),
+        (["sandbox.backend=http", f"sandbox.address={NOBODY}", "sandbox.preload=[numpy]"], "preload there"),
     ],
 )
-def test_addresses_belong_to_the_backends_that_have_some(overrides, line, capsys):
+def test_an_address_belongs_to_the_backend_that_has_one(overrides, line, capsys):
     assert line in refused(capsys, "train", "micro/a1", *overrides, "--dry-run")
 
 
-def test_a_run_may_go_on_with_its_judges_at_other_addresses(tmp_path):
-    before, now = (configured("sandbox.backend=http", f"sandbox.addresses=[http://10.0.0.{n}:8787]") for n in (1, 2))
+def test_a_run_may_resume_with_its_judge_at_another_address(tmp_path):
+    before, now = (configured("sandbox.backend=http", f"sandbox.address=http://10.0.0.{n}:8787") for n in (1, 2))
     (tmp_path / "config.yaml").write_text(dump(before))
     check_same_run(tmp_path, now, resume=True)

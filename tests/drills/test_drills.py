@@ -238,7 +238,7 @@ def judging(port: int) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_judge_that_is_started_again_costs_time_and_nothing_else(whole, tmp_path, record_property):
     port = free_port()
-    judge = ("sandbox.backend=http", f"sandbox.addresses=[http://127.0.0.1:{port}]")
+    judge = ("sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{port}")
     with judging(port) as first, drilled(tmp_path, *judge) as drill:
         drill.plant(first.kill)
         drill.wait_for_line(r"no judge answers.*", of=0, seconds=DEATH_SECONDS)

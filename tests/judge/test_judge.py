@@ -136,7 +136,7 @@ def test_the_program_is_the_last_block_of_python(response: str, program: str):
 
 def test_without_a_service_it_says_so():
     with pytest.raises(SandboxUnavailable, match="no judge answers"):
-        Judge(addresses=["http://127.0.0.1:9"])
+        Judge(address="http://127.0.0.1:9")
 
 
 def test_the_command_checks_the_host_and_refuses_in_one_line(capsys, monkeypatch):

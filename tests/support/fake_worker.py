@@ -44,7 +44,7 @@ def add_worker(cloud: Cloud, training: str, **environment: str) -> Path:
     return home
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Returns when it is so; fails if it does not become so."""
     until = time.monotonic() + seconds
     while not condition():

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from sandbox.remote.connections import listening
+from sandbox.remote.http_service import listening
 
 
 @contextmanager
-def running(app: web.Application, most: int = 100, port: int = 0, host: str = "127.0.0.1") -> Iterator[str]:
-    """The address of an application that serves, over at most that many connections, while the block lasts."""
+def running(app: web.Application, port: int = 0) -> Iterator[str]:
+    """The address of an application that serves while the block lasts."""
     loop = asyncio.new_event_loop()
-    serving = listening(app, host, port, most)
+    serving = listening(app, "127.0.0.1", port)
     host, port = loop.run_until_complete(serving.__aenter__())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

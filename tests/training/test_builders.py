@@ -91,7 +91,7 @@ def killed_by_a_service(tmp_path, monkeypatch):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Kills) as service:
         threading.Thread(target=service.serve_forever).start()
-        yield ["sandbox.backend=http", f"sandbox.addresses=[http://127.0.0.1:{service.server_port}]"]
+        yield ["sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{service.server_port}"]
         service.shutdown()
 
 

@@ -197,7 +197,7 @@ def test_submitting_waits_while_too_many_jobs_are_pending():
 
 def test_a_cancelled_job_takes_neither_room_nor_memory():
     with SandboxPool(workers=1, pending=2) as pool:
-        running = pool.submit(Job("while True: pass", limits=Limits(load_seconds=1.0)))
+        running = pool.submit(Job("while True: pass", limits=Limits(load_seconds=2.0)))
         while not running.running():
             time.sleep(0.01)
         filling = [pool.submit(Job(DOUBLE, ("f(1)",))) for _ in range(2)]
@@ -210,10 +210,10 @@ def test_a_cancelled_job_takes_neither_room_nor_memory():
             for _ in range(20):
                 pool.submit(job).cancel()
 
-        thread = threading.Thread(target=submit_and_cancel, args=(job,), daemon=True)
+        thread = threading.Thread(target=submit_and_cancel, args=(job,))
         thread.start()
-        thread.join(0.5)
-        assert not thread.is_alive() and not running.done()
+        thread.join()  # at once, or only when the first job has ended
+        assert not running.done()
         del job
         gc.collect()
         assert kept() is None
@@ -279,7 +279,7 @@ input()
     worker = int(host.stdout.readline())
     host.kill()
     host.communicate()
-    for _ in range(100):
+    for _ in range(600):
         if not Path(f"/proc/{worker}").exists():
             return
         threading.Event().wait(0.1)
