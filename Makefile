@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups drills lock bench-sandbox bench-sandbox-picture bench-fleet bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -12,7 +12,7 @@ export JAX_PLATFORMS ?= cpu
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 
-.venv/base: .venv/bin/uv requirements/lock.txt pyproject.toml setup.cfg
+.venv/base: .venv/bin/uv requirements/lock.txt pyproject.toml setup.cfg judge/pyproject.toml
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements/lock.txt --editable .
 	touch $@
 
@@ -38,6 +38,7 @@ venv: .venv/base
 lock: .venv/bin/uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements/pairs.txt --no-header --no-annotate \
 		--override requirements/overrides.txt --extra dev --extra notebooks --extra tpu --extra cuda12 --extra cuda13 \
+		--no-emit-package codea1-judge \
 		--output-file requirements/lock.txt pyproject.toml
 
 # --- what one does --------------------------------------------------------------------------------
@@ -93,12 +94,6 @@ drills: .venv/dev
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py
-
-bench-sandbox-picture: .venv/notebooks
-	$(BIN)/python benches/sandbox_picture.py
-
-bench-fleet: .venv/dev
-	$(BIN)/python benches/bench_fleet.py
 
 bench-rollout: .venv/base
 	$(BIN)/python benches/bench_rollout.py

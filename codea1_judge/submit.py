@@ -104,7 +104,6 @@ def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str
 
 
 def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:
-    """The program's runs, to the first that fails."""
     cases: list[dict[str, Any]] = []
     room = _MOST_SHOWN
     for given, expected in samples:

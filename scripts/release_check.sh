@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What a release must pass: `make release-check`, in a clean clone, with a network. Builds both distributions, installs each
-# without the lock on every Python as a stranger would, and runs them far from the clone; then builds the pages.
+# What a release must pass: `make release-check`, in a clean clone, with a network. Builds both distributions, installs the
+# judge alone and both on every Python, without the lock as a stranger would, and runs them far from the clone; then builds
+# the pages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv=$PWD/.venv/bin/uv
@@ -20,13 +21,13 @@ away=$(mktemp -d)
 trap 'rm -rf "$away"' EXIT
 for python in 3.11 3.12 3.13; do
   echo "== Python $python, without the lock"
-  for package in codea1_jax codea1_judge; do
-    "$uv" venv --quiet --python "$python" "$away/$python-$package"
-    "$uv" pip install --quiet --python "$away/$python-$package" "dist/$package-$version-py3-none-any.whl"
-  done
+  judge=dist/codea1_judge-$version-py3-none-any.whl
+  for name in judge both; do "$uv" venv --quiet --python "$python" "$away/$python-$name"; done
+  "$uv" pip install --quiet --python "$away/$python-judge" "$judge"
+  "$uv" pip install --quiet --python "$away/$python-both" "$judge" "dist/codea1_jax-$version-py3-none-any.whl"
   (
     cd "$away"
-    judge=$python-codea1_judge/bin bin=$python-codea1_jax/bin
+    judge=$python-judge/bin bin=$python-both/bin
     "$judge/codea1-judge" check
     "$judge/python" -c 'from codea1_judge import Judge
 with Judge() as judge:

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 TARGET = Path(__file__).parent.parent / "THIRD_PARTY.md"
 DISTRIBUTION = "codea1-jax"
+OWN = {DISTRIBUTION, "codea1-judge"}
 EXTRAS = ("", "jetstream", "plan", "serve", "eval")  # those that run on a host without an accelerator
 NOT_USED = {"seqio"}  # requirements/overrides.txt leaves it out
 RULER = "| --- | --- | --- |\n"  # above the packages
@@ -38,8 +39,8 @@ def _required(name: str, extra: str) -> set[tuple[str, str]]:
     for requirement in map(Requirement, metadata.requires(name) or ()):
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             other = canonicalize_name(requirement.name)
-            if other == DISTRIBUTION:  # an extra that takes in others
-                found = found.union(*(_required(other, inner) for inner in requirement.extras))
+            if other in OWN:
+                found = found.union(*(_required(other, inner) for inner in ("", *requirement.extras)))
             else:
                 found |= {(other, ""), *((other, inner) for inner in requirement.extras)}
     return found
