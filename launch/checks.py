@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from launch.hardware import Slice
 from launch.job import Job, codea1
 from launch.shell import Answer, Command, Refused, ask
 
@@ -56,19 +54,10 @@ def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
         raise Refused(f"refused by {', '.join(failed)}; nothing was started (--skip NAME skips a check)")
 
 
-def or_fix(fix: str) -> Callable[[Answer], str | None]:
-    """The verdict of a command that has to succeed, with what to do where it does not."""
-    return lambda answer: None if answer.code == 0 else f"{answer.reason}; {fix}"
-
-
-def reports(stream: str) -> Callable[[Answer], str | None]:
-    """The verdict of a command that prints its own checks, there, each that fails as "FAIL NAME: REASON"."""
-
-    def verdict(answer: Answer) -> str | None:
-        failed = [line for line in getattr(answer, stream).splitlines() if line.startswith("FAIL ")]
-        return None if answer.code == 0 else (failed[0].removeprefix("FAIL ") if failed else answer.reason)
-
-    return verdict
+def rehearses(answer: Answer) -> str | None:
+    """The verdict of a rehearsal, which prints its own checks, each that fails as "FAIL NAME: REASON"."""
+    failed = [line for line in answer.err.splitlines() if line.startswith("FAIL ")]
+    return None if answer.code == 0 else (failed[0].removeprefix("FAIL ") if failed else answer.reason)
 
 
 def tree() -> Check:
@@ -106,40 +95,7 @@ def training(job: Job, topology: str) -> tuple[Check, ...]:
     def hours(answer: Answer) -> str:
         return next((line for line in answer.out.splitlines() if line.startswith("a run of ")), "")
 
-    return Check("rehearsal", rehearsal, reports("err")), Check("plan", plan, fits, hours)
-
-
-def zone(project: str, zone: str, slice_: Slice) -> Check:
-    """The zone offers such slices, and gcloud has access."""
-    words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)
-    command = Command((*words, f"--project={project}", f"--zone={zone}", "--format=value(type)"))
-    return Check("zone", command, or_fix(f"where it is offered: {' '.join(words[:4])} list --zone=-"))
-
-
-def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Check:
-    """The project has enough quota in the zone."""
-    name = slice_.generation.quota_id(spot=spot)
-    words = ("gcloud", "beta", "quotas", "info", "describe", name, "--service=tpu.googleapis.com")
-    command = Command((*words, f"--project={project}", "--format=json"))
-    needed = slice_.units * slices
-    fix = f"ask for more of {name}: https://console.cloud.google.com/iam-admin/quotas?project={project}"
-
-    def verdict(answer: Answer) -> str | None:
-        if answer.code != 0:
-            return f"{answer.reason}; gcloud services enable cloudquotas.googleapis.com --project={project}"
-        granted = granted_quota(json.loads(answer.out), zone)
-        # -1: unlimited
-        return None if granted == -1 or granted >= needed else f"{granted} granted in {zone}, {needed} needed; {fix}"
-
-    return Check("quota", command, verdict)
-
-
-def granted_quota(info: dict, zone: str) -> int:
-    """What a QuotaInfo of Cloud Quotas grants in a zone; 0 for a zone that it does not list."""
-    for entry in info.get("dimensionsInfos", []):
-        if zone in (*entry.get("applicableLocations", []), entry.get("dimensions", {}).get("zone")):
-            return int(entry.get("details", {}).get("value", 0))
-    return 0
+    return Check("rehearsal", rehearsal, rehearses), Check("plan", plan, fits, hours)
 
 
 def bucket(job: Job, zone: str | None = None) -> Check:

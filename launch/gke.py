@@ -36,11 +36,10 @@ class GKE(OfSlices):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The cluster, the image, the bucket, and the run itself."""
+        """The cluster, the bucket, and the run itself."""
         api = Command(("kubectl", "auth", "can-i", "create", "jobsets.jobset.x-k8s.io"), seconds=ASK_SECONDS)
         return (
             Check("cluster", api, _cluster_verdict),
-            *((_image_exists(self._image),) if "docker.pkg.dev/" in self._image else ()),
             checks.bucket(self.job),
             *checks.training(self.job, self.slice.name),
         )
@@ -111,7 +110,6 @@ class GKE(OfSlices):
         return Command(("kubectl", "apply", "--filename=-"), stdin=self._manifest())
 
     def _describe(self) -> Command:
-        """Asks for the state of the JobSet; `read_state` reads the answer."""
         words = ("kubectl", "get", f"jobset/{self.job.name}", "--ignore-not-found", "--output=json")
         return Command(words, seconds=ASK_SECONDS)
 
@@ -159,9 +157,3 @@ def _cluster_verdict(answer: Answer) -> str | None:
     reason = answer.err.strip() or answer.out.strip()  # kubectl prints "no" on standard output
     fix = "kubectl must point to a cluster with the JobSet API; see README"
     return None if answer.code == 0 else f"{reason}: {fix}"
-
-
-def _image_exists(image: str) -> Check:
-    command = Command(("gcloud", "artifacts", "docker", "images", "describe", image, "--format=value(image_summary)"))
-    fix = f"docker build -f launch/Dockerfile --build-arg EXTRA=tpu -t {image} . && docker push {image}"
-    return Check("image", command, checks.or_fix(fix))

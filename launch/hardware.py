@@ -17,39 +17,24 @@ class Generation:
     """A TPU generation's names.
 
     accelerator: in types of accelerators; None if the Cloud TPU API does not support it. units: what a chip counts for
-    there and in quotas. quota, spot_quota: how their ids in Cloud Quotas begin. gke: the label of its nodes. shapes: of
-    its accelerator types, one for every size.
+    there. gke: the label of its nodes. shapes: of its accelerator types, one for every size.
     """
 
     accelerator: str | None
     runtime: str
     units: int
-    quota: str
-    spot_quota: str
     gke: str
     shapes: tuple[str, ...]
 
-    def quota_id(self, *, spot: bool) -> str:
-        """The id of a quota in Cloud Quotas."""
-        return f"{self.spot_quota if spot else self.quota}PerProjectPerZoneForTPUAPI"
-
 
 # Runtime versions: cloud.google.com/tpu/docs/runtimes. Node labels: cloud.google.com/kubernetes-engine/docs/concepts/
-# plan-tpus. Quota ids: `gcloud beta quotas info list --service=tpu.googleapis.com`.
+# plan-tpus.
 GENERATIONS = {
-    "v4": Generation("v4", "tpu-ubuntu2204-base", 2, "TPUV4sPod", "TPUV4sPreemptiblePod", "tpu-v4-podslice", _DEEP),
-    "v5e": Generation(
-        "v5litepod",
-        "v2-alpha-tpuv5-lite",
-        1,
-        "TPUV5sLitepod",
-        "TPUV5sPreemptibleLitepod",
-        "tpu-v5-lite-podslice",
-        _FLAT,
-    ),
-    "v5p": Generation("v5p", "v2-alpha-tpuv5", 2, "TPUV5P", "TPUV5PPreemptible", "tpu-v5p-slice", _DEEP),
-    "v6e": Generation("v6e", "v2-alpha-tpuv6e", 1, "TPUV6E", "TPUV6EPreemptible", "tpu-v6e-slice", _FLAT),
-    "tpu7x": Generation(None, "", 1, "", "", "tpu7x", _DEEP),
+    "v4": Generation("v4", "tpu-ubuntu2204-base", 2, "tpu-v4-podslice", _DEEP),
+    "v5e": Generation("v5litepod", "v2-alpha-tpuv5-lite", 1, "tpu-v5-lite-podslice", _FLAT),
+    "v5p": Generation("v5p", "v2-alpha-tpuv5", 2, "tpu-v5p-slice", _DEEP),
+    "v6e": Generation("v6e", "v2-alpha-tpuv6e", 1, "tpu-v6e-slice", _FLAT),
+    "tpu7x": Generation(None, "", 1, "tpu7x", _DEEP),
 }
 
 
@@ -66,16 +51,11 @@ class Slice:
         return math.prod(map(int, self.shape.split("x")))
 
     @property
-    def units(self) -> int:
-        """What it uses of a quota."""
-        return self.chips * self.generation.units
-
-    @property
     def accelerator_type(self) -> str:
         """Its name in the Cloud TPU API. Raises Refused if the API does not support it."""
         if self.generation.accelerator is None:
             raise Refused(f"--tpu {self.name}: the Cloud TPU API does not support it; use `python -m launch gke`")
-        return f"{self.generation.accelerator}-{self.units}"
+        return f"{self.generation.accelerator}-{self.chips * self.generation.units}"
 
     @property
     def hosts(self) -> int:

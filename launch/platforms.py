@@ -92,11 +92,10 @@ def add_slices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between status checks")
 
 
-def add_instead(parser: argparse.ArgumentParser, *, evaluation: bool = True, selftest: bool = True) -> None:
+def add_instead(parser: argparse.ArgumentParser, *, evaluation: bool = True) -> None:
     """What may be run in place of training."""
     instead = parser.add_mutually_exclusive_group()
     if evaluation:
         instead.add_argument("--eval", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead")
-    if selftest:
-        proof = "run `codea1 selftest` on all hosts instead, minutes"
-        instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)
+    proof = "run `codea1 selftest` on all hosts instead, minutes"
+    instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)

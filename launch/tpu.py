@@ -84,16 +84,9 @@ class CloudTPU(OfSlices):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The tree, the zone with its quota, the bucket, and the run itself."""
-        project, zone, capacity = self.options.project, self.options.zone, self.options.capacity
-        quota = checks.quota(project, zone, self.slice, self.job.slices, capacity == "spot")
-        return (
-            checks.tree(),
-            checks.zone(project, zone, self.slice),
-            *((quota,) if capacity != "reserved" else ()),
-            checks.bucket(self.job, zone),
-            *checks.training(self.job, self.slice.name),
-        )
+        """The tree, the bucket, and the run itself. The request for slices fails where zone or quota have none."""
+        bucket = checks.bucket(self.job, self.options.zone)
+        return checks.tree(), bucket, *checks.training(self.job, self.slice.name)
 
     # --- steps ----------------------------------------------------------------------------------------
 
@@ -166,7 +159,6 @@ class CloudTPU(OfSlices):
         return Command(words, seconds=CREATE_SECONDS)
 
     def _describe(self) -> Command:
-        """Asks for the state of the request; `read_state` reads the answer."""
         return Command((*_queued("describe", self.job.name), *self._where, "--format=json"), seconds=ASK_SECONDS)
 
     def _delete(self) -> Command:
@@ -181,7 +173,6 @@ class CloudTPU(OfSlices):
         return self._on_workers("status", seconds=ASK_SECONDS)
 
     def _on_workers(self, *words: str, which: str = "all", seconds: float | None = 600) -> Command:
-        """A worker.sh command on every worker of every slice, or on the first worker."""
         command = f"--command={shlex.join(('bash', 'worker.sh', *words))}"
         ssh = (*_queued("ssh", self.job.name), *self._reach(which), command)
         return Command((*ssh, *_ALIVE, *self.options.ssh_flag, "--quiet"), seconds=seconds)

@@ -226,8 +226,6 @@ def _bound(argument: ast.expr, bindings: Mapping[str, ast.expr]) -> ast.expr:
 
 
 class _Replacement(ast.NodeTransformer):
-    """Replaces one node with another."""
-
     def __init__(self, old: ast.expr, new: ast.expr) -> None:
         self._old = old
         self._new = new

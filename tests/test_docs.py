@@ -160,7 +160,7 @@ def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     """The preset that a command names, with its overrides."""
     if words[0] == "codea1":
         options = cli._parse(words[1:])
-    elif words[:3] == ("python", "-m", "launch") and words[3] != "judge":
+    elif words[:3] == ("python", "-m", "launch"):
         options = launch_cli.parser_of(words[3]).parse_intermixed_args(words[4:])
     else:
         return None

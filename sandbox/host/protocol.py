@@ -195,7 +195,6 @@ class _Evaluation:
         return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
 
     def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> Steps[None]:
-        """Makes some of the program's calls."""
         items = dict(sorted(items.items()))
         for group in [items] if self._job.together else _in_groups(items):
             returned = yield from self._answers(self._job.program, group)
@@ -245,7 +244,6 @@ class _Evaluation:
         return dict(zip(items, outcomes, strict=bool(program)))
 
     def _request(self, program: str, asked: list[evaluation.Item], budget: Budget) -> Sent:
-        """The program, items and the limits on the process itself; and the grant."""
         limits, cpu_left = budget.limits, budget.cpu_left
         question = (program, asked, min(limits.load_seconds, cpu_left), limits.call_seconds)
         rlimits = rlimits_of(limits, cpu_left, limits.processes)

@@ -46,7 +46,6 @@ class WorkerThread(threading.Thread):
                 self.worker.close()
 
     def _fill(self, worker: Worker) -> bool:
-        """Fill the pipeline; False when there is nothing left to do."""
         while len(self._running) < PIPELINE:
             task = self._backlog.take(idle=not self._running)
             if task is None:
@@ -67,7 +66,6 @@ class WorkerThread(threading.Thread):
             self._running.append((task, result))
 
     def _collect(self, worker: Worker) -> None:
-        """Wait for the oldest request's report."""
         task, result = self._running[0]
         limits = task.progress.limits
         try:
@@ -119,7 +117,6 @@ class WorkerThread(threading.Thread):
         return None
 
     def _take_back(self) -> list[Task]:
-        """The tasks that the zygote had."""
         tasks = [task for task, _ in self._running]
         for _, result in self._running:
             result.close()

@@ -48,7 +48,6 @@ def _run_class(name: str, tests: type) -> None:
 
 
 def _run_function(test: Any) -> None:
-    """Call it once, or once for each of its parametrized cases."""
     for case in getattr(test, "cases", [{}]):
         _call(test, **case)
 

@@ -187,7 +187,6 @@ class _Program:
 
 
 def _serve(inbox: int, outbox: int) -> None:
-    """What the program's process does."""
     program, rlimits, load_seconds, call_seconds = transport.receive(inbox)
     evaluation.limit(rlimits)
     module, line = evaluation.load(program, load_seconds)
@@ -210,7 +209,6 @@ def _check_here(module: types.ModuleType, check: str, entry_point: str) -> None:
 
 
 def _functions(module: types.ModuleType) -> dict[str, Any]:
-    """What a check may call by name."""
     return {name: value for name, value in _names(module).items() if callable(value)}
 
 
@@ -241,7 +239,6 @@ def _answer_call(outbox: int, module: types.ModuleType, name: str, args: list, k
 
 
 def _content(args: list) -> str:
-    """What distinguishes these arguments from others."""
     return json.dumps(transport.pack(args, drains=False))
 
 

@@ -186,7 +186,6 @@ def _short(text: str) -> str:
 
 
 def _digest(pieces: Iterable[str | bytes]) -> str:
-    """The digest of the pieces put together."""
     import hashlib  # noqa: PLC0415  (slow to load and seldom needed in the jail)
 
     digest = hashlib.sha256()

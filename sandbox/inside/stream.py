@@ -70,7 +70,6 @@ def steps_of(code: types.CodeType, reseeds: bool) -> tuple[IO[str], tuple[Callab
 
 
 def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
-    """Run a script to its end, or to the first failure."""
     process = os.getpid()
     given, steps = steps_of(code, reseeds)
     for step in steps:

@@ -245,7 +245,6 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 
 def _read(fd: int, size: int) -> bytes:
-    """`size` bytes, or fewer if the stream ends before."""
     parts = []
     while size:
         part = os.read(fd, min(size, 1 << 20))

@@ -121,7 +121,7 @@ def test_up_joins_an_existing_jobset(cloud):
 @pytest.mark.parametrize(
     ("check", "failing"),
     [
-        *[("cluster", "auth can-i"), ("image", "images describe"), ("bucket", "buckets describe")],
+        *[("cluster", "auth can-i"), ("bucket", "buckets describe")],
         *[("plan", "codea1 plan"), ("rehearsal", "codea1 rehearse")],
     ],
 )

@@ -1,13 +1,13 @@
-"""Names of slices, quotas and locations."""
+"""Names of slices and locations."""
 
 import pytest
 
 from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, load, preset_names
-from launch.checks import granted_quota, is_near
-from launch.gpu import find_gpus
+from launch.checks import is_near
 from launch.hardware import GENERATIONS, find_slice
 from launch.shell import Answer, LaunchError
+from launch.slurm import find_gpus
 from launch.tpu import read_state, read_training
 
 
@@ -43,18 +43,6 @@ def test_every_slice_can_be_planned():
     for kind, generation in GENERATIONS.items():
         for shape in generation.shapes:
             find_hardware(f"{kind}:{shape}")
-
-
-def test_a_quota_is_that_of_the_zone():
-    info = {
-        "dimensionsInfos": [
-            {"dimensions": {"zone": "us-west4-a"}, "details": {"value": "32"}, "applicableLocations": ["us-west4-a"]},
-            {"details": {}, "applicableLocations": ["us-east1-c", "us-east5-a"]},
-            {"details": {"value": "-1"}, "applicableLocations": ["europe-west4-b"]},
-        ]
-    }
-    zones = ("us-west4-a", "us-east5-a", "europe-west4-b", "asia-east1-c")
-    assert [granted_quota(info, zone) for zone in zones] == [32, 0, -1, 0]
 
 
 @pytest.mark.parametrize(

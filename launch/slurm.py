@@ -1,4 +1,4 @@
-"""GPUs: all of this machine in one process, or of several nodes through SLURM."""
+"""GPUs of several nodes, through SLURM."""
 
 from __future__ import annotations
 
@@ -11,77 +11,15 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from launch import checks
 from launch.checks import Check
-from launch.job import Job, codea1
+from launch.job import Job
 from launch.platforms import Platform, Step, add_instead
-from launch.shell import Answer, Command, Refused, ask, report, run
+from launch.shell import Command, Refused, ask, report, run
 
 SCRIPT = "launch/slurm.sbatch"
 ASK_SECONDS = 120
-PROOF_SECONDS = 1800  # it takes minutes
 
 
-class OfGPUs(Platform):
-    """A platform of machines with the same GPUs each, named as `codea1 plan --topology` names them."""
-
-    def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
-        super().__init__(options, job, config)
-        name = options.gpus or (config.hardware if config else None)
-        if name is None:
-            raise Refused("--gpus: give the GPUs of one machine, as in h100:8, or a preset that is made for them")
-        self.kind, self.count = find_gpus(name)
-
-    @staticmethod
-    def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the option of GPUs."""
-        parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
-
-    def check_run(self, topology: str) -> tuple[Check, ...]:
-        """The bucket, if there is one, and the run itself."""
-        bucket = (checks.bucket(self.job),) if self.job.bucket is not None else ()
-        return (*bucket, *checks.training(self.job, topology))
-
-
-class ThisMachine(OfGPUs):
-    """All GPUs of this machine."""
-
-    description = "all GPUs of this machine"
-    steps = ("check", "start", "up")
-
-    @staticmethod
-    def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the options of GPUs and of a proof that they compute as they should."""
-        OfGPUs.add_options(parser)
-        add_instead(parser, selftest=False)
-        parser.add_argument("--selftest", action="store_true", help="also run `codea1 selftest`, minutes, as a check")
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """This machine, the bucket, the run itself and, if asked for, the self-test."""
-        run, topology = (self.job.preset, *self.job.overrides), f"{self.kind}:{self.count}"
-        doctor = Command(codea1("doctor", *((*run, f"hardware={topology}") if self.job.trains else ())))
-        selftest = Command(codea1("selftest", *run), seconds=PROOF_SECONDS)
-        return (
-            Check("doctor", doctor, checks.reports("out")),
-            *self.check_run(topology),
-            *((Check("selftest", selftest, checks.reports("out")),) if self.options.selftest else ()),
-        )
-
-    def start(self) -> Step:
-        """Trains here, until it ends."""
-        return Step((Command(codea1(*self.job.arguments()), seconds=None),))
-
-    def up(self) -> Step:
-        """Checks, and trains."""
-        train = self.start().commands
-
-        def up() -> None:
-            self.perform_checks()
-            run(*train)
-
-        return Step((*self.checking, *train), up)
-
-
-class Slurm(OfGPUs):
+class Slurm(Platform):
     """The GPUs of several nodes. If the preset's mesh is for one node, each node holds a replica."""
 
     description = "GPUs of several nodes"
@@ -89,6 +27,10 @@ class Slurm(OfGPUs):
 
     def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
         super().__init__(options, job, config)
+        name = options.gpus or (config.hardware if config else None)
+        if name is None:
+            raise Refused("--gpus: give the GPUs of one machine, as in h100:8, or a preset that is made for them")
+        self.kind, self.count = find_gpus(name)
         self.job = replace(job, slices=self._replicas())
 
     @staticmethod
@@ -97,7 +39,7 @@ class Slurm(OfGPUs):
         parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of machines")
         parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
         parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
-        OfGPUs.add_options(parser)
+        parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
         add_instead(parser)
 
     def _replicas(self) -> int:
@@ -112,14 +54,10 @@ class Slurm(OfGPUs):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Whether SLURM takes the job; the bucket, and the run itself."""
-        program, *words = self._submit().words
-
-        def verdict(answer: Answer) -> str | None:
-            return None if answer.code == 0 else f"SLURM would refuse the job: {answer.reason}"
-
-        test = Check("queue", Command((program, "--test-only", *words), seconds=ASK_SECONDS), verdict)
-        return test, *self.check_run(f"{self.kind}:{self.count * self.options.nodes // self.job.slices}")
+        """The bucket, if there is one, and the run itself. SLURM refuses by itself what it cannot run."""
+        bucket = (checks.bucket(self.job),) if self.job.bucket is not None else ()
+        topology = f"{self.kind}:{self.count * self.options.nodes // self.job.slices}"
+        return (*bucket, *checks.training(self.job, topology))
 
     def start(self) -> Step:
         """Queues the job, with its log next to the run, unless it is queued already."""
