@@ -11,9 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from sandbox.host.descriptors import make_room
+
 IDLE_SECONDS = 20.0
 TRANSFER_SECONDS = 60.0
 LINGER_SECONDS = 5.0  # for the rest of a request that was answered before it was read
+
+_CONNECTIONS = 4_096  # for which there are descriptors, if the hard limit allows it
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -24,6 +28,7 @@ async def listening(app: web.Application, host: str, port: int, grace: float = 6
 
     Requests in progress have `grace` seconds after the block.
     """
+    make_room(_CONNECTIONS)
     runner = web.AppRunner(
         app,
         handler_cancellation=True,  # a job whose client has gone is not worth starting

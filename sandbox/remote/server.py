@@ -24,7 +24,6 @@ from typing import Any
 
 from aiohttp import web
 
-from sandbox.host.descriptors import make_room
 from sandbox.host.pool import SandboxPool
 from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
@@ -37,7 +36,6 @@ MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 LOOPBACK = "127.0.0.1"
 _AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their turn
-_CONNECTIONS = 4_096  # for which there are descriptors, if the hard limit allows it
 _DOCUMENT = Path(__file__).with_name("openapi.json")
 
 Steps = Generator[Request[Any], Any, dict[str, Any]]
@@ -86,7 +84,6 @@ def serve(
             f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
             f"set {VARIABLE} or give --token-file"
         )
-    make_room(_CONNECTIONS)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
