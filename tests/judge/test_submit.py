@@ -3,14 +3,12 @@
 import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from service import running
+from service import answer_to, get, running
 
 from codea1_judge import submit as submit_module
 from codea1_judge.submit import submit
@@ -32,17 +30,8 @@ def service() -> Iterator[str]:
 def ask(service: str, completion: object, row: object, **config: Any) -> tuple[int, Any]:
     config = {"language": "python", "run_timeout": 2, "provided_data": row, "extra": {}} | config
     sent = {"dataset": "any", "id": 7, "completion": completion, "config": config}
-    request = urllib.request.Request(f"{service}/submit", json.dumps(sent).encode())
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status, json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-def get(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=60) as response:
-        return response.read().decode()
+    status, text, _ = answer_to(f"{service}/submit", json.dumps(sent).encode())
+    return status, json.loads(text) if status == 200 else text
 
 
 def case(given: str, expected: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import urllib.request
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 from fake_cloud import ROOT
 from kubeflow_trainer_api.models.io_k8s_api_core_v1_pod_template_spec import IoK8sApiCoreV1PodTemplateSpec
 from kubeflow_trainer_api.models.io_k8s_api_core_v1_service import IoK8sApiCoreV1Service
-from service import running
+from service import answer_to, running
 from test_launch_gke import unknown_to
 
 from codea1_judge import cli
@@ -49,8 +48,7 @@ def test_manifests_and_service_agree():
     with SandboxPool(workers=1) as pool, running(make_app(pool)) as address:
         for probe in ("readinessProbe", "livenessProbe"):
             assert CONTAINER[probe]["httpGet"]["port"] == port["name"]
-            with urllib.request.urlopen(address + CONTAINER[probe]["httpGet"]["path"]) as answer:
-                assert answer.status == 200
+            assert answer_to(address + CONTAINER[probe]["httpGet"]["path"])[0] == 200
 
 
 def test_the_image_holds_the_whole_judge():

@@ -4,13 +4,10 @@ import base64
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
-from service import running
-from test_server import get
+from service import answer_to, get, running
 
 from sandbox import Limits, SandboxPool, ScriptJob, ScriptResult
 from sandbox.remote import server
@@ -21,12 +18,8 @@ from sandbox.remote.server import ENDPOINTS, make_app
 def ask(address: str, path: str = "/run_code", token: str = "", **fields: Any) -> tuple[int, Any]:
     """Status and answer."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(address + path, json.dumps(fields).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status, json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+    status, text, _ = answer_to(address + path, json.dumps(fields).encode(), **headers)
+    return status, json.loads(text) if status == 200 else text
 
 
 # --- what a script prints -------------------------------------------------------------------------------

@@ -1,11 +1,9 @@
 import dataclasses
 import json
-import urllib.error
-import urllib.request
 
 import pytest
 from aiohttp import web
-from service import running
+from service import answer_to, get, running
 
 from sandbox import (
     CheckJob,
@@ -25,11 +23,6 @@ from sandbox.remote.client import RemoteJudge
 from sandbox.remote.server import make_app, serve
 
 DOUBLE = "def f(x):\n    return x * 2\n"
-
-
-def get(address: str) -> str:
-    with urllib.request.urlopen(address) as response:
-        return response.read().decode()
 
 
 def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
@@ -68,8 +61,7 @@ def test_a_remote_judge_runs_streams_as_the_pool_does(jail: SandboxPool):
             == jail.judge([JudgeJob(program, tests, task=Task.STREAM)])[0].tests
         )
         body = json.dumps({**dataclasses.asdict(jobs[0]), "task": "song"}).encode()
-        with pytest.raises(urllib.error.HTTPError, match="400"):
-            urllib.request.urlopen(f"{address}/execute", body)
+        assert answer_to(f"{address}/execute", body)[0] == 400
 
 
 def test_a_judge_without_the_token_is_refused_at_once(jail: SandboxPool):

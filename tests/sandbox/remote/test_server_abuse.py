@@ -6,8 +6,6 @@ import dataclasses
 import json
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -16,7 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
-from test_server import DOUBLE, running
+from service import answer_to, running
+from test_server import DOUBLE
 
 from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable
 from sandbox.host import worker_thread
@@ -31,20 +30,12 @@ ROOT = Path(__file__).parents[3]
 
 def post(address: str, body: bytes, **headers: str) -> tuple[int, str, dict[str, str]]:
     """Status, text and headers of the answer to a job."""
-    request = urllib.request.Request(address + "/execute", body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status, response.read().decode(), dict(response.headers)
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode(), dict(error.headers)
+    return answer_to(f"{address}/execute", body, **headers)
 
 
 def health(address: str) -> tuple[int, dict]:
-    try:
-        with urllib.request.urlopen(address + "/health", timeout=60) as response:
-            return response.status, json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+    status, text, _ = answer_to(f"{address}/health")
+    return status, json.loads(text)
 
 
 def as_body(job: Job = HONEST, **changes: object) -> bytes:
