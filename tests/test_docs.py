@@ -70,7 +70,6 @@ FOREIGN = {
     "kubectl",
     "pre-commit",
     "pytest",
-    "sky",
     "xpk",
 }
 # Modules started with `python -m`.
