@@ -181,7 +181,7 @@ def test_a_page_prepares_data_before_it_trains_a_real_model(page):
 def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     launches = [words[3:] for words in commands if words[:3] == ("python", "-m", "launch")]
-    assert {words[0] for words in launches} == {"tpu", "gke", "slurm", "gpu"}
+    assert {words[0] for words in launches} == {"tpu", "gke", "slurm"}
     for words in launches:
         platform, *arguments = (word for word in words if word != "--dry-run")
         assert launch_cli.main([platform, "--dry-run", *arguments]) == 0, capsys.readouterr().err
