@@ -10,39 +10,29 @@ from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 
-FORMS = ("dataset", "pytest", "lm-eval", "evalplus", "wandb", "mlflow")
-
 
 def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("export", help="rollouts, suites and evaluations for other tools")
     parser.add_argument(
-        "source", metavar="SOURCE", help="a run's directory; pytest: or problems; lm-eval, evalplus: of `codea1 eval`"
+        "source", metavar="SOURCE", help="a run's directory; pytest: or problems; evalplus: the folder of `eval code`"
     )
-    parser.add_argument("destination", help="a fresh directory; mlflow: or http://host:port, a tracking server")
+    parser.add_argument("destination", type=Path, help="a new directory")
     parser.add_argument(
         "--to",
         required=True,
-        choices=FORMS,
+        choices=("dataset", "pytest", "evalplus"),
         help="dataset: a run's programs and suites, for datasets.load_dataset; pytest: a test file for each question; "
-        "lm-eval, evalplus: an evaluation's results; wandb, mlflow: a run's figures, programs and suites",
+        "evalplus: the programs of an evaluation with their verdicts",
     )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.to == "mlflow" and "://" in options.destination:
-        _write_tracked(options)
-    else:
-        _write(options, Path(options.destination))
-    print(options.destination)
-    return DONE
-
-
-def _write(options: argparse.Namespace, destination: Path) -> None:
     from codea1_jax.common.files import naming
-    from codea1_jax.publish import harnesses
+    from codea1_jax.publish import evalplus
 
+    destination = options.destination
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise UserError(f"{destination}: already exists; choose a new directory")
     with naming(destination):
@@ -51,26 +41,10 @@ def _write(options: argparse.Namespace, destination: Path) -> None:
             _write_dataset(options.source, destination)
         elif options.to == "pytest":
             _write_pytest(options.source, destination)
-        elif options.to == "lm-eval":
-            harnesses.write_lm_eval(Path(options.source), destination)
-        elif options.to == "evalplus":
-            harnesses.write_evalplus(Path(options.source), destination)
         else:
-            _write_tracked(options)
-
-
-def _write_tracked(options: argparse.Namespace) -> None:
-    from codea1_jax.publish import trackers
-    from codea1_jax.run.rundir import recorded_run
-
-    run = recorded_run(options.source)
-    try:
-        if options.to == "wandb":
-            trackers.write_wandb(run, Path(options.destination))
-        else:
-            trackers.write_mlflow(run, options.destination)
-    except ModuleNotFoundError as error:
-        raise UserError(f"--to {options.to} needs {error.name}: pip install 'codea1-jax[{options.to}]'") from error
+            evalplus.write(Path(options.source), destination)
+    print(destination)
+    return DONE
 
 
 def _write_dataset(run: str, destination: Path) -> None:

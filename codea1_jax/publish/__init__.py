@@ -1,3 +1,3 @@
-"""What a run leaves to others: cards, uploads to the Hugging Face Hub, and results in other tools' forms."""
+"""What a run leaves to others: cards, uploads to the Hugging Face Hub, and what other tools read."""
 
-__all__ = ["cards", "harnesses", "hub", "pytest_files", "tables", "trackers"]
+__all__ = ["cards", "evalplus", "hub", "pytest_files", "tables"]

@@ -77,7 +77,6 @@ def write(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
 
 
 def _file(row: Mapping[str, Any]) -> str:
-    """The text of a question's file."""
     header = f"{row['question']!r}\n\n{_IMPORTS}"
     if row.get("task") == Task.STREAM:
         tests = [(test["input"], test["output"]) for test in row["tests"]]

@@ -46,22 +46,15 @@ def write_rollouts(run: Path, folder: Path) -> dict[str, int]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     counts = dict.fromkeys(_SCHEMAS, 0)
+    rows = {"programs": _programs, "suites": _suites}
     with ExitStack() as stack:
         files = {n: stack.enter_context(pq.ParquetWriter(folder / f"{n}.parquet", s)) for n, s in _SCHEMAS.items()}
         for questions in _recorded_steps(run):
-            for name, table in rollout_tables(questions).items():
+            for name, schema in _SCHEMAS.items():
+                table = pa.Table.from_pylist([row for each in questions for row in rows[name](each)], schema)
                 files[name].write_table(table)
                 counts[name] += table.num_rows
     return counts
-
-
-def rollout_tables(questions: Sequence[Mapping[str, Any]]) -> dict[str, pa.Table]:
-    """The programs and the suites of a step's recorded questions."""
-    rows = {"programs": _programs, "suites": _suites}
-    return {
-        name: pa.Table.from_pylist([row for each in questions for row in rows[name](each)], schema)
-        for name, schema in _SCHEMAS.items()
-    }
 
 
 def _recorded_steps(run: Path) -> Iterator[list[dict[str, Any]]]:

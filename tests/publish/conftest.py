@@ -7,14 +7,6 @@ import pytest
 from hub_emulator import running_hub
 from tiny_run import finish, first_run, start_codea1
 
-EVALUATION = {
-    "benchmarks": {
-        "mbpp_plus": {"problems": 3, "sound": 2, "pass_at_1": {"value": 25.0, "low": 5.4, "high": 44.6}},
-    },
-    "config": {"command": "eval code", "model": "runs/mine"},
-    "versions": {"packages": {"codea1-jax": "0.1.0"}},
-    "seconds": 3.5,
-}
 SAMPLES = [("Mbpp/2", "a"), ("Mbpp/2", "b"), ("Mbpp/3", "c"), ("Mbpp/3", "d"), ("Mbpp/4", "e"), ("Mbpp/4", "f")]
 RESULTS = [("MBPP/2", ["passed", "timed out"]), ("MBPP/3", ["raised", "failed"])]  # the third cannot be judged
 
@@ -23,7 +15,7 @@ RESULTS = [("MBPP/2", ["passed", "timed out"]), ("MBPP/3", ["raised", "failed"])
 def evaluation(tmp_path: Path) -> Path:
     folder = tmp_path / "eval"
     folder.mkdir()
-    (folder / "summary.json").write_text(json.dumps(EVALUATION))
+    (folder / "summary.json").write_text("{}")
     lines = [json.dumps({"task_id": task, "solution": program}) + "\n" for task, program in SAMPLES]
     (folder / "samples.jsonl").write_text("".join(lines))
     results = [{"task_id": task, "source": "mbpp_plus", "statuses": of, "details": [""] * 2} for task, of in RESULTS]

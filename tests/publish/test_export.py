@@ -12,7 +12,7 @@ import yaml
 from example_run import write_example_run
 
 from codea1_jax.cli import main
-from codea1_jax.publish import harnesses, pytest_files
+from codea1_jax.publish import pytest_files
 
 
 def test_evalplus_counts_the_same_programs_as_correct(evaluation, tmp_path):
@@ -25,24 +25,8 @@ def test_evalplus_counts_the_same_programs_as_correct(evaluation, tmp_path):
     assert [line["solution"] for line in tasks["Mbpp/3"]] == ["c", "d"]
 
 
-def test_lm_eval_gets_shares_with_the_standard_errors_of_their_intervals(evaluation, tmp_path):
-    out = tmp_path / "out"
-    assert main(["export", str(evaluation), str(out), "--to", "lm-eval"]) == 0
-    results, samples = sorted(out.iterdir())
-    figures = json.loads(results.read_text())["results"]["mbpp_plus"]
-    assert figures["pass@1,none"] == 0.25
-    assert figures["pass@1_stderr,none"] == pytest.approx(0.1, abs=1e-4)  # 19.6 points on each side
-    lines = [json.loads(line) for line in samples.read_text().splitlines()]
-    assert [(line["doc"]["task_id"], line["resps"], line["pass@1"]) for line in lines] == [
-        ("Mbpp/2", [["a", "b"]], 0.5),
-        ("Mbpp/3", [["c", "d"]], 0.0),
-    ]
-
-
-def test_an_evaluation_without_programs_has_lm_eval_results_alone(evaluation, tmp_path, capsys):
+def test_an_evaluation_without_programs_is_refused(evaluation, tmp_path, capsys):
     (evaluation / "samples.jsonl").unlink()
-    harnesses.write_lm_eval(evaluation, tmp_path)
-    assert not list(tmp_path.glob("samples_*")) and len(list(tmp_path.glob("results_*"))) == 1
     assert main(["export", str(evaluation), str(tmp_path / "out"), "--to", "evalplus"]) == 2
     assert "holds no programs" in capsys.readouterr().err
 
@@ -80,13 +64,6 @@ def test_a_runs_programs_and_suites_are_the_rows_of_a_dataset(run, tmp_path):
     files = {each["config_name"]: each["data_files"] for each in yaml.safe_load(front)["configs"]}
     assert files == {"programs": "programs.parquet", "suites": "suites.parquet"}
     assert f"| suites | {len(suites)} |" in text
-
-
-@pytest.mark.parametrize("form", ["wandb", "mlflow"])
-def test_a_tracker_that_is_not_installed_is_named_with_its_extra(form, run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, form, None)
-    assert main(["export", str(run), str(tmp_path / "out"), "--to", form]) == 2
-    assert capsys.readouterr().err == f"codea1: --to {form} needs {form}: pip install 'codea1-jax[{form}]'\n"
 
 
 def run_pytest(path: Path, program: Path | None = None) -> str:
@@ -155,7 +132,7 @@ def test_every_kind_of_question_becomes_a_pytest_file(tmp_path):
     [
         (".", "dataset", "not a run"),
         ("none.jsonl", "pytest", "no such file"),
-        (".", "lm-eval", "holds no finished evaluation"),
+        (".", "evalplus", "holds no finished evaluation"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_in_a_line(source, form, reason, tmp_path, capsys, monkeypatch):
