@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from data_pipeline.benchmark import Benchmark, check_samples, make_benchmark
-from data_pipeline.mutants import drawn
+from data_pipeline.mutants import sample_mutants
 from data_pipeline.problem import Problem
 from sandbox import Judge, Status, Task
 
@@ -108,7 +108,7 @@ def programs_of(problem: Problem, mutants: int) -> dict[str, dict[str, str]]:
         tried["trivial"] = dict(TRIVIAL_SCRIPTS)
     if problem.solution and mutants:
         plain = ast.unparse(ast.parse(problem.solution))
-        tried["mutants"] = {_change(plain, mutant): mutant for mutant in drawn(problem.solution, mutants, 0)}
+        tried["mutants"] = {_change(plain, mutant): mutant for mutant in sample_mutants(problem.solution, mutants, 0)}
     return tried
 
 
@@ -136,6 +136,5 @@ def audit_lines(results: Mapping[str, Any]) -> list[str]:
 
 
 def _change(solution: str, mutant: str) -> str:
-    """The line that differs."""
     pairs = zip(solution.splitlines(), mutant.splitlines(), strict=False)
     return next((f"{a.strip()} -> {b.strip()}" for a, b in pairs if a != b), mutant)

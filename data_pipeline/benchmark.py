@@ -235,7 +235,6 @@ def _check(problem: Problem) -> str:
 
 
 def _unknown_limits(problem: Problem) -> Limits:
-    """What a sample may use of a problem without a solution."""
     seconds = problem.seconds or LIVE_SECONDS
     whole = Limits().load_seconds + (len(problem.golden_tests) or _MOST_CHECKED) * seconds
     return Limits(memory_mb=MEMORY_MB, call_seconds=seconds, program_seconds=whole)

@@ -1,7 +1,8 @@
 """Mutants of a program: the program with one change, as mutation testing makes them.
 
 A comparison moved over its boundary or reversed, another operator, a number one off, a condition negated, `min` for
-`max`. (Figures on UnLeakedTestBench are of cosmic-ray's mutants, `codea1_jax.evals.mutants`.)
+`max`. They serve rewards, held-out questions and audits; only UnLeakedTestBench's figures need cosmic-ray's
+(`codea1_jax.evals.mutants`).
 """
 
 import ast
@@ -32,7 +33,7 @@ _OTHERS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
 _OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sum": "len", "len": "sum"}
 
 
-def drawn(program: str, count: int, seed: int) -> tuple[str, ...]:
+def sample_mutants(program: str, count: int, seed: int) -> tuple[str, ...]:
     """At most `count` different mutants of a program, at random; none of one that is nested too deeply."""
     try:
         tree = parse_module(program)

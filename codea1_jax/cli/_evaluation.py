@@ -40,8 +40,8 @@ class Drawing(NamedTuple):
     max_tokens: int = 4096
 
 
-# UnLeakedTestBench's own, and that of the authors of Code-A1.
-CONVERSATIONS = {"official": Drawing(0.0, 1.0, 1024), "paper": Drawing(0.0, 0.95, 4096)}
+# By `eval tests --protocol`: how the authors of Code-A1 draw tests, and how a run does.
+PROTOCOLS = {"paper": Drawing(0.0, 0.95, 4096), "heldout": Drawing()}
 
 
 class Evaluation:
@@ -51,7 +51,7 @@ class Evaluation:
         """Reads the data and opens the folder. Raises UserError for data or a folder that cannot be used."""
         self._started = time.perf_counter()
         self._options, self._kind = options, kind
-        default = CONVERSATIONS.get(getattr(options, "protocol", ""), Drawing())
+        default = PROTOCOLS.get(getattr(options, "protocol", ""), Drawing())
         for name, value in default._asdict().items():
             if getattr(options, name) is None:
                 setattr(options, name, value)
@@ -179,7 +179,7 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
         packages = options.environment / "lib" / version / "site-packages"
         if not packages.is_dir():
             raise UserError(f"--environment: {packages} does not exist; make a virtual environment of {version} there")
-    preload = pytest_jobs.PACKAGES if getattr(options, "protocol", None) in CONVERSATIONS else benchmark.PACKAGES
+    preload = pytest_jobs.PACKAGES if getattr(options, "protocol", None) == "paper" else benchmark.PACKAGES
     with ExitStack() as stack:
         pool = stack.enter_context(SandboxPool(options.workers, preload=preload, packages=packages))
         try_out(pool)

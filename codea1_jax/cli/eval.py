@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._arguments import Commands, add_judge
-from codea1_jax.cli._evaluation import CONVERSATIONS, Drawing, Evaluation
+from codea1_jax.cli._evaluation import PROTOCOLS, Drawing, Evaluation
+from codea1_jax.common.errors import UserError
 from codea1_judge.cli import positive
+
+if TYPE_CHECKING:
+    from codea1_jax.game.players import Player
+    from data_pipeline import Problem
+    from sandbox import Judge
 
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
@@ -32,17 +39,16 @@ def add(commands: Commands) -> None:
     _add_limits(code)
     _add_common(code, _code)
 
-    tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
+    tests = kinds.add_parser("tests", help="tests: of your questions, or of UnLeakedTestBench as the paper scores them")
     _add_source(tests, _TESTS)
     tests.add_argument(
         "--protocol",
-        choices=("rounds", "official", "paper"),
-        default="rounds",
-        help="rounds: one assert a round, in the suite language; official: the benchmark's own, one test function a "
-        "round, in one conversation; paper: the same conversation, read and scored as the authors of Code-A1 do; "
-        "default: %(default)s",
+        choices=tuple(PROTOCOLS),
+        default="heldout",
+        help="heldout: suites, scored as training scores them on held-out questions; paper: test functions from one "
+        "conversation, read and scored as by the authors of Code-A1; default: %(default)s",
     )
-    _add_common(tests, _tests, CONVERSATIONS)
+    _add_common(tests, _tests, "paper")
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
     _add_source(both, _PROGRAMS)
@@ -108,15 +114,13 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def _add_common(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], int],
-    protocols: Mapping[str, Drawing] | None = None,
+    protocol: str | None = None,
 ) -> None:
-    """Data, sampling, where results go, and what runs the command. protocols: those that draw samples otherwise."""
+    """Data, sampling, where results go, and what runs the command. protocol: one that draws samples otherwise."""
     parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
     for name, kind in zip(Drawing._fields, (float, float, int), strict=True):
-        unless = (
-            f"with --protocol {protocol}: {getattr(other, name)}" for protocol, other in (protocols or {}).items()
-        )
-        shown = "; ".join([f"default: {getattr(Drawing(), name)}", *unless])
+        shown = f"default: {getattr(Drawing(), name)}"
+        shown += f"; with --protocol {protocol}: {getattr(PROTOCOLS[protocol], name)}" if protocol else ""
         shown = f"longest response; {shown}" if name == "max_tokens" else shown
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -157,23 +161,45 @@ def _code(options: argparse.Namespace) -> int:
 
 
 def _tests(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.conversations import OFFICIAL, PAPER, evaluate_conversations
-    from codea1_jax.evals.paper import sampled
-    from codea1_jax.evals.rounds import evaluate_tests
+    from codea1_jax.evals.paper import evaluate_conversations, mutated_functions
     from codea1_jax.evals.samples import read_tests
 
     evaluation = Evaluation(options, "tests")
-    problems, journal = evaluation.problems, evaluation.journal
+    problems = evaluation.problems
+    if options.protocol == "heldout" and any(problem.source == "ult" for problem in problems):
+        raise UserError("--protocol: UnLeakedTestBench's functions run below its scripts' imports; choose paper")
     tester = evaluation.player("test", read_tests)
     with evaluation.judging("functions") as (judge, progress):
-        if options.protocol == "rounds":
-            results = evaluate_tests(problems, tester, judge, journal, progress)
-        elif options.protocol == "official":
-            results = evaluate_conversations(problems, problems, OFFICIAL, tester, judge, journal, progress)
+        if options.protocol == "heldout":
+            results = _heldout(problems, tester, options.model, judge)
         else:
-            mutated = sampled(problems)
-            results = evaluate_conversations(problems, mutated, PAPER, tester, judge, journal, progress)
+            mutated = mutated_functions(problems)
+            results = evaluate_conversations(problems, mutated, tester, judge, evaluation.journal, progress)
     return evaluation.report(results)
+
+
+def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, judge: Judge) -> dict[str, Any]:
+    """The figures that a run logs of tests, on questions whose solutions pass their own tests."""
+    from codea1_jax.config import EvalConfig
+    from codea1_jax.evals.heldout import evaluate_tests, prepare
+    from codea1_jax.training.answers import suite_size
+    from codea1_jax.training.mutants import with_mutants
+    from codea1_jax.training.questions import HELDOUT_MUTANTS
+    from data_pipeline.validate import failures
+
+    reasons = dict(zip(problems, failures(problems, judge), strict=True))
+    sound = [problem for problem, reason in reasons.items() if reason is None]
+    heldout = prepare(with_mutants(sound, judge, HELDOUT_MUTANTS, 0), judge)
+    scored = {problem.id for problem in heldout.problems}
+    unsound = {
+        p.id: reason or "it has no call that can be scored" for p, reason in reasons.items() if p.id not in scored
+    }
+    metrics = evaluate_tests(tester, judge, heldout, EvalConfig().suites, suite_size(model), ()) if scored else {}
+    figures: dict[str, Any] = {"problems": len(problems), "sound": len(scored)}
+    for name in [name for name in metrics if not name.endswith(("_low", "_high"))]:
+        ends = {"value": metrics[name], **{end: metrics.get(f"{name}_{end}") for end in ("low", "high")}}
+        figures[name.removeprefix("eval/")] = metrics[name] if ends["low"] is None else ends
+    return {"benchmarks": {"tests": figures}, "unsound": unsound}
 
 
 def _collaboration(options: argparse.Namespace) -> int:

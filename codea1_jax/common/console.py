@@ -235,4 +235,4 @@ def results_table(benchmarks: Mapping[str, Mapping[str, Any]]) -> Table:
 def _cell(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{value['value']:.2f} [{value['low']:.1f}, {value['high']:.1f}]"
-    return "" if value is None else str(value)
+    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -3,14 +3,13 @@
 __all__ = [
     "code",
     "collaboration",
-    "conversations",
     "during_training",
     "endpoint",
     "heldout",
     "journal",
     "paper",
+    "paper_reading",
     "pytest_jobs",
-    "rounds",
     "samples",
     "suites",
 ]

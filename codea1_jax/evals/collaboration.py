@@ -12,8 +12,6 @@ from itertools import compress
 from operator import not_
 from typing import Any
 
-from scipy.stats import spearmanr
-
 from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import estimate
@@ -129,8 +127,6 @@ def evaluate_collaboration(
     """`codea1 eval collaboration`: as `evaluate_code`, and what the generated tests are worth.
 
     `best_of_n` is the share of problems whose choice is correct, `best_of_K` that of the choices among the first K.
-    `fidelity` is the mean over problems of Spearman's rank correlation, over the programs, of the generated tests that
-    they pass with the problem's own verdicts (UTRL); problems where either is the same for all programs do not count.
 
     Raises SandboxError if the judge fails, and what the players raise.
     """
@@ -155,20 +151,10 @@ def evaluate_collaboration(
         for k in [k for k in KS if k <= samples] + [None]:
             solved = [float(passed[name][choices[name].chosen(k)]) for name in ids]
             figures[f"best_of_{k or 'n'}"] = asdict(estimate([*solved, *unjudged]))
-        figures["fidelity"] = asdict(estimate([rank_correlation(choices[name].passes, passed[name]) for name in ids]))
     return alone
 
 
-def rank_correlation(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """Spearman's, ties at their mean rank; None where one of the two is constant."""
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    correlation: Any = spearmanr(first, second)[0]
-    return float(correlation)
-
-
 def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tuple[str, ...]]:
-    """The samples of every problem that has some."""
     drawn: dict[str, list[str]] = {}
     for line in journal.lines(SAMPLES_FILE):
         drawn.setdefault(line["task_id"], []).append(line["solution"])
@@ -184,14 +170,10 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
         problem = by_id[line["task_id"]]
         tests = task_of(problem).suite_in("\n".join(line["tests"]), problem).tests
         suites[line["task_id"], line["program"]] = tests
-    requests = [
-        suite_request(problem, written[i], number=i)
-        for problem, written in programs.items()
-        for i in _distinct(written)
-        if (problem.id, i) not in suites
-    ]
+    missing = [(p, i) for p, written in programs.items() for i in _distinct(written) if (p.id, i) not in suites]
+    requests = [suite_request(problem, programs[problem][i], number=i) for problem, i in missing]
     for index, (written_suite,) in tester.suites(requests):
-        problem, number, tests = requests[index].problem, requests[index].number, written_suite.suite.tests
+        (problem, number), tests = missing[index], written_suite.suite.tests
         lines = [task_of(problem).spelled(test, problem) for test in tests]
         journal.add(SUITES_FILE, [{"task_id": problem.id, "program": number, "tests": lines}])
         suites[problem.id, number] = tests
@@ -199,5 +181,4 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
 
 
 def _distinct(programs: Sequence[str]) -> list[int]:
-    """The index of each different program."""
     return [i for i, program in enumerate(programs) if programs.index(program) == i]

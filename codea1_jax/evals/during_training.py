@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codea1_jax.config import EvalConfig, Role
 from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark
-from codea1_jax.evals.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
+from codea1_jax.evals.heldout import HeldOut, code_metrics, evaluate_programs, evaluate_tests, suite_metrics
 from codea1_jax.game.round import Game
 from data_pipeline import Problem
 from data_pipeline.benchmark import Benchmark
@@ -58,7 +58,7 @@ class Evaluation:
         if game.code is not None and self.benchmark.problems:
             metrics |= evaluate_benchmark(game.code, game.judge, benchmark, config.samples, (EVAL_STREAM, 2))
         if game.code is not None and self.heldout.problems:
-            metrics |= evaluate_code(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
+            metrics |= evaluate_programs(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
         if game.test is not None and self.heldout.problems:
             stream = (EVAL_STREAM, 1)
             metrics |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)

@@ -1,17 +1,13 @@
-"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation.
-
-A model without a chat template is asked by completions instead, in the texts of `prompts.plain_prompts`.
-"""
+"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -47,7 +43,7 @@ class Refusal(UserError):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A served model below `url`, which ends in /v1. `plain` is set once it has turned out to hold no conversations."""
+    """A served model below `url`, which ends in /v1."""
 
     url: str
     client: httpx2.Client
@@ -55,7 +51,6 @@ class Endpoint:
     sampling: Sampling
     suite_size: int
     templates: Templates = OUR_TEMPLATES
-    plain: threading.Event = field(default_factory=threading.Event)
 
     def respond(self, requests: Sequence[AnyRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """The responses to each request, for `players.TextPlayer`; where there is no text, "", with a warning.
@@ -74,28 +69,14 @@ class Endpoint:
         """Asks again for what is missing: not every server gives all `n` at once."""
         texts: list[str] = []
         while (missing := request.samples - len(texts)) > 0:
-            plain = self.plain.is_set()
-            prompt = plain_text(request) if plain else messages(request, self.suite_size, self.templates)
-            settings = {
-                "model": self.model,
-                "n": min(missing, MOST_SAMPLES),
-                "max_tokens": self.sampling.max_new_tokens,
-                "temperature": self.sampling.temperature,
-                "top_p": self.sampling.top_p,
-                "seed": _seed(*request.stream, len(texts)),
-            }
+            count, seed = min(missing, MOST_SAMPLES), _seed(*request.stream, len(texts))
             try:
-                choices = self._choices(prompt, settings)[:missing] or [None]
+                choices = self._choices(messages(request, self.suite_size, self.templates), count, seed)
             except Refusal as error:
-                if self._takes(plain, settings):
-                    logger.warning("%s: %d responses are empty: %s", request.problem.id, missing, error)
-                    texts += [""] * missing
-                elif not plain and self._takes(True, settings):
-                    logger.info("%s holds no conversations: it is asked by /v1/completions", self.model)
-                    self.plain.set()
-                else:
-                    raise
-                continue
+                self._choices([{"role": "user", "content": _HARMLESS}], count, seed)  # unless it refuses any prompt
+                logger.warning("%s: %d responses are empty: %s", request.problem.id, missing, error)
+                return (*texts, *[""] * missing)
+            choices = choices[:missing] or [None]
             if reasons := [_reason(choice) for choice in choices if not _text(choice)]:
                 named = ", ".join(sorted(set(reasons)))
                 logger.warning(
@@ -104,41 +85,27 @@ class Endpoint:
             texts += map(_text, choices)
         return tuple(texts)
 
-    def _choices(self, prompt: str | list[Message], settings: Mapping[str, Any]) -> list[Any]:
-        if isinstance(prompt, str):
-            return ask(self.client, f"{self.url}/completions", "choices", {"prompt": prompt, **settings})
-        return ask(self.client, f"{self.url}/chat/completions", "choices", {"messages": prompt, **settings})
-
-    def _takes(self, plain: bool, settings: Mapping[str, Any]) -> bool:
-        """Whether a harmless prompt is answered: if so, it was the other prompt that the server refused."""
-        try:
-            self._choices(_HARMLESS if plain else [{"role": "user", "content": _HARMLESS}], settings)
-        except Refusal:
-            return False
-        return True
+    def _choices(self, conversation: Sequence[Message], count: int, seed: int) -> list[Any]:
+        body = {
+            "messages": conversation,
+            "model": self.model,
+            "n": count,
+            "max_tokens": self.sampling.max_new_tokens,
+            "temperature": self.sampling.temperature,
+            "top_p": self.sampling.top_p,
+            "seed": seed,
+        }
+        return ask(self.client, f"{self.url}/chat/completions", "choices", body)
 
 
 def messages(request: AnyRequest, suite_size: int, templates: Templates = OUR_TEMPLATES) -> list[Message]:
-    """The conversation that asks for a program, a suite, one more test, or one more test function."""
+    """The conversation that asks for a program, a suite, or one more test function."""
     problem, task = request.problem, task_of(request.problem)
     if isinstance(request, ConversationRequest):
         return task.test_function_messages(problem, request.earlier, templates)
     if isinstance(request, ProgramRequest):
         return task.code_messages(problem, templates)
-    if request.known is None:
-        return task.test_messages(problem, request.program, suite_size, templates)
-    assert request.program is not None  # one more test is always for a program that is shown
-    return task.next_test_messages(problem, request.program, request.known)
-
-
-def plain_text(request: AnyRequest) -> str:
-    """What a model without a chat template continues. A text holds no end of text: a line break is in its place."""
-    question = f"{request.problem.question if isinstance(request, ProgramRequest) else request.problem.described}\n"
-    if isinstance(request, ProgramRequest):
-        return question
-    if isinstance(request, ConversationRequest):
-        raise UserError("a model without a chat template holds no conversation: use the protocol rounds")
-    return "\n".join([f"{question}{request.program or ''}", *(request.known or ()), ""])
+    return task.test_messages(problem, request.program, suite_size, templates)
 
 
 def find_endpoint(
@@ -204,7 +171,6 @@ def ask(client: httpx2.Client, url: str, field_name: str, body: Mapping[str, Any
 
 
 def _document(response: httpx2.Response) -> Any:
-    """The answer as JSON; None if it is not JSON."""
     try:
         return response.json()
     except ValueError:
@@ -217,23 +183,15 @@ def _seed(*parts: int) -> int:
 
 def _text(choice: Any) -> str:
     """What a choice of an answer says; "" where it holds no text."""
-    message = _field(choice, "message")
-    content = _field(choice, "text") if message is None else _field(message, "content")
-    if isinstance(content, list):
-        parts = [_field(part, "text") for part in content if _field(part, "type") in (None, "text", "output_text")]
-        content = "".join(part for part in parts if isinstance(part, str))
+    content = _field(_field(choice, "message"), "content")
     # JSON can write half a surrogate pair, which is not text.
     return content.encode("utf-8", "replace").decode() if isinstance(content, str) else ""
 
 
 def _reason(choice: Any) -> str:
-    """Why a choice holds no text."""
-    message = _field(choice, "message")
+    message, ended = _field(choice, "message"), _field(choice, "finish_reason")
     if _field(message, "reasoning_content") or _field(message, "reasoning"):
         return "only reasoning: allow longer responses"
-    if refused := _field(message, "refusal"):
-        return f"the model refuses: {str(refused)[:100]}"
-    ended = _field(choice, "finish_reason")
     return f"no text ({ended})" if isinstance(ended, str) else "no text"
 
 

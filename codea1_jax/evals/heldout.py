@@ -7,9 +7,9 @@ Tests, in two parts that do not depend on the Code LLM of the day:
 - *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is `val` of the
   test reward; a suite kills if one of its tests that hold (new in the suite, stating the reference's value) fails
   the program shown.
-- *pass@5, mut@5, Mul*: the protocol of UnLeakedTestBench. The reference is shown; in each of 5 rounds one suite is
-  sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
-  mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
+- *pass@5, mut@5, Mul*: after UnLeakedTestBench, whose own protocol is `paper`. The reference is shown; in each of 5
+  rounds one suite is sampled and its first test whose call is new counts. pass@5 is the share of correct tests among
+  functions × 5; mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
 
 Three figures show what the tests are like. hard_mut@5 is mut@5 over *hard* mutants: those that at least one and at most
 a tenth of the calls expose by which programs are scored. trivial_tests is the share of correct tests of the five rounds
@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from codea1_jax.evals.code import count_correct
-from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved, solved_names
-from codea1_jax.evals.rounds import ROUNDS, choose
+from codea1_jax.evals.metrics import ROUNDS, Estimate, bounded, estimate, mul, solved, solved_names
 from codea1_jax.game.judging import PendingOutcomes, ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
@@ -92,7 +91,7 @@ def _scored(
 
 
 def code_metrics(samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_code` gives, intervals left out."""
+    """The names of what `evaluate_programs` gives, intervals left out."""
     return tuple(f"eval/{name}" for name in solved_names(samples, KS))
 
 
@@ -106,7 +105,7 @@ def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
     return tuple(f"eval/{name}" for name in names)
 
 
-def evaluate_code(
+def evaluate_programs(
     player: Player, judge: Judge, heldout: HeldOut, samples: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
     """avg@n and pass@k for k = 1, 2, 4, ... n, in percent, each with its interval over the questions."""
@@ -130,26 +129,26 @@ def evaluate_tests(
     reference and count for validity, distinct_tests and pass@5 only.
     """
     return {
-        **_hunt(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
+        **_score_against_mutant(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
         **_five_rounds(player, judge, heldout, (*stream, 2)),
     }
 
 
-def _hunt(
+def _score_against_mutant(
     player: Player, judge: Judge, problems: Sequence[Problem], suites: int, suite_size: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
     """Suites against one wrong program of each question, a different one from question to question."""
     targets = [i % len(p.mutants) if p.mutants else None for i, p in enumerate(problems)]
     shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
     written = _sample(player, problems, shown, suites, stream)
-    truths = _truths(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
+    outcomes = _reference_outcomes(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
     valid, kills, distinct = [], [], []
-    for truth, hunt, target in zip(truths, written, targets, strict=True):
-        valid.append(fmean(truth.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
+    for known, hunt, target in zip(outcomes, written, targets, strict=True):
+        valid.append(fmean(known.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
         calls = [t.call for suite in hunt for t in suite]
         distinct.append(len(set(calls)) / len(calls) if calls else None)
         if target is not None:
-            kills.append(fmean(any(truth.kills(t, target) for t in suite if truth.holds(t)) for suite in hunt))
+            kills.append(fmean(any(known.kills(t, target) for t in suite if known.holds(t)) for suite in hunt))
     return bounded("eval", _estimates(test_validity=valid, kill_rate=kills, distinct_tests=distinct))
 
 
@@ -158,12 +157,12 @@ def _five_rounds(player: Player, judge: Judge, heldout: HeldOut, stream: tuple[i
     problems = heldout.problems
     written = _sample(player, problems, [p.solution for p in problems], ROUNDS, stream)
     fives = [_one_per_round(rounds) for rounds in written]
-    truths = _truths(judge, problems, fives)
+    outcomes = _reference_outcomes(judge, problems, fives)
     right, killed, killed_hard, trivial = [], [], [], []
-    for problem, truth, five in zip(problems, truths, fives, strict=True):
-        good = [t for t in five if truth.holds(t)]
+    for problem, known, five in zip(problems, outcomes, fives, strict=True):
+        good = [t for t in five if known.holds(t)]
         right.append(len(good) / ROUNDS)
-        kills = [[truth.kills(t, m) for t in good] for m in range(len(problem.mutants))]
+        kills = [[known.kills(t, m) for t in good] for m in range(len(problem.mutants))]
         if kills:
             killed.append(fmean(map(any, kills)))
             trivial += [not any(of_test) for of_test in zip(*kills, strict=True)]
@@ -198,7 +197,7 @@ def _sample(
 
 
 @dataclass(frozen=True)
-class _Truth:
+class _ReferenceOutcomes:
     """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
 
     problem: Problem
@@ -224,8 +223,10 @@ class _Truth:
         return not _matches(self.problem.tolerance, self.mutants[mutant][test.call], self.reference[test.call].value)
 
 
-def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
-    def find() -> dict[int, _Truth]:
+def _reference_outcomes(
+    judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]
+) -> list[_ReferenceOutcomes]:
+    def find() -> dict[int, _ReferenceOutcomes]:
         pending = {}
         for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
             if is_mine(i):
@@ -233,25 +234,25 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
                 reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
                 mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
                 pending[i] = reference, mutants, StatedAnswers(judge, problem.task, [t.stated for t in own])
-        return {i: _truth(judge, problems[i], tests[i], *found) for i, found in pending.items()}
+        return {i: _gather_outcomes(judge, problems[i], tests[i], *found) for i, found in pending.items()}
 
     return list(gathered(find).values())
 
 
-def _truth(
+def _gather_outcomes(
     judge: Judge,
     problem: Problem,
     tests: Sequence[SuiteTest],
     reference: PendingOutcomes,
     mutants: Sequence[PendingOutcomes],
     stated: StatedAnswers,
-) -> _Truth:
+) -> _ReferenceOutcomes:
     """Waits for what was submitted; where the problem has a checker, it decides what is right."""
     known, answers = reference.result().by_call, stated.result()
     expected = _values(known)
     of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
     right = stated_or_expected(judge, problem, tests, *of_tests)
-    return _Truth(
+    return _ReferenceOutcomes(
         problem,
         known,
         tuple(settled(judge, problem, mutant.result().by_call, expected) for mutant in mutants),
@@ -260,11 +261,11 @@ def _truth(
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
-    chosen: list[SuiteTest] = []
+    """The first test of each round whose call is new."""
+    chosen: dict[str, SuiteTest] = {}
     for suite in rounds:
-        if test := choose(suite, chosen):
-            chosen.append(test)
-    return chosen
+        chosen |= next(({test.call: test} for test in suite if test.call not in chosen), {})
+    return [*chosen.values()]
 
 
 def _scored_calls(problem: Problem) -> tuple[str, ...]:

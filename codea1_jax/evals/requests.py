@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
 from data_pipeline import Problem
 
-_PROGRAM, _SUITE, _NEXT_TEST, _TEST_FUNCTION = range(4)  # kinds of requests, for their random streams
+_PROGRAM, _SUITE, _TEST_FUNCTION = 0, 1, 3  # kinds of requests, for their random streams
 
 
 def program_requests(problems: Sequence[Problem], samples: int, stream: tuple[int, ...] = ()) -> list[ProgramRequest]:
@@ -21,18 +21,12 @@ def program_requests(problems: Sequence[Problem], samples: int, stream: tuple[in
 
 def suite_request(problem: Problem, program: str, samples: int = 1, number: int = 0) -> SuiteRequest:
     """`samples` suites against a program, the problem's candidate of that number."""
-    return SuiteRequest(problem, program, samples, (_SUITE, number, _number_of(problem)), number=number)
+    return SuiteRequest(problem, program, samples, (_SUITE, number, _number_of(problem)))
 
 
-def next_test_request(problem: Problem, known: Sequence[str], round_: int) -> SuiteRequest:
-    """One more test of the problem's function, which is shown, than those known."""
-    stream = (_NEXT_TEST, round_, _number_of(problem))
-    return SuiteRequest(problem, problem.solution, 1, stream, tuple(known), round_)
-
-
-def conversation_request(problem: Problem, earlier: Sequence[str], *, cut: bool = False) -> ConversationRequest:
+def conversation_request(problem: Problem, earlier: Sequence[str]) -> ConversationRequest:
     """One more test function for the problem's function, after these responses."""
-    return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)), cut=cut)
+    return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)))
 
 
 def _number_of(problem: Problem) -> int:

@@ -26,8 +26,8 @@ from data_pipeline.rows import BadRow, Row, read_rows, text, texts
 class RecordedPlayer:
     """Samples by problem id, however many are requested. A problem without any gets none.
 
-    The n-th test of a record answers the n-th request for one more test, or test function; where there is none, the
-    response is empty. A request for a suite gets all of them.
+    The n-th test of a record answers the n-th request for a test function; where there is none, the response is empty.
+    A request for several suites gets the tests dealt out to them; one suite has them all.
     """
 
     programs_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -40,17 +40,10 @@ class RecordedPlayer:
             yield i, tuple(Candidate(Response(program), program) for program in recorded)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """One suite for each request."""
+        """As many suites as are requested."""
         for i, request in enumerate(requests):
             recorded = self.tests_of.get(request.problem.id, ())
-            texts = recorded if request.known is None else recorded[request.number : request.number + 1]
-            # Each text by itself: one that does not parse costs no other.
-            suites = [task_of(request.problem).suite_in(text, request.problem, request.rules) for text in texts]
-            suite = Suite(
-                tuple(test for each in suites for test in each.tests),
-                tuple(rejected for each in suites for rejected in each.rejected),
-            )
-            yield i, (WrittenSuite(Response("\n".join(texts)), suite),)
+            yield i, tuple(_suite(recorded[n :: request.samples], request) for n in range(request.samples))
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """The next recorded text of each problem; bare asserts become a test function."""
@@ -60,6 +53,14 @@ class RecordedPlayer:
             if text.startswith("assert "):
                 text = f"def test():\n{textwrap.indent(text, '    ')}"
             yield i, (Response(text),)
+
+
+def _suite(texts: Sequence[str], request: SuiteRequest) -> WrittenSuite:
+    """A suite of these texts, each read by itself: one that does not parse costs no other."""
+    suites = [task_of(request.problem).suite_in(text, request.problem, request.rules) for text in texts]
+    tests = tuple(test for each in suites for test in each.tests)
+    rejected = tuple(rejected for each in suites for rejected in each.rejected)
+    return WrittenSuite(Response("\n".join(texts)), Suite(tests, rejected))
 
 
 # How a file is read for problems: what it records, and its tasks that are not among them.

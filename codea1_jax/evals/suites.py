@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
-from codea1_jax.evals.rounds import answered, holding
+from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem, problem_files
-from sandbox import Judge
+from sandbox import Judge, SuiteTest, same
 
 SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
@@ -48,15 +48,13 @@ def write_dataset(
     answer the solution does not give is dropped, or has the solution's answer instead. Problems left without a test
     are left out, by name. Raises SandboxError if the judge fails, and what the player raises.
     """
-    keep = answered if wrong_answers == "correct" else holding
 
     def write(done: Collection[str]) -> Iterator[KeptTests]:
         requests = [suite_request(p, p.solution, suites) for p in problems if p.id not in done]
         for i, written in player.suites(requests):
             problem = requests[i].problem
             tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
-            wrong = len(tests) - len(holding(judge, problem, tests))
-            yield KeptTests(problem.id, tuple(map(task_of(problem).golden_line, keep(judge, problem, tests))), wrong)
+            yield _keep(judge, problem, tests, wrong_answers)
 
     known = journal.completed(SUITES_FILE, KeptTests, write, lambda done: progress(done, len(problems)))
     tested = [replace(p, golden_tests=known[p.id].tests) for p in problems if known[p.id].tests]
@@ -70,3 +68,25 @@ def write_dataset(
         "benchmarks": {"static suites": figures},
         "without_samples": [problem.id for problem in problems if not known[problem.id].tests],
     }
+
+
+def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest], wrong_answers: WrongAnswers) -> KeptTests:
+    """Runs the problem's solution on the tests.
+
+    A corrected answer must be a literal: calls that raise, or return nothing plain, a nan or a very long value are
+    dropped.
+    """
+    function, task = problem.driven(problem.preamble + problem.solution), task_of(problem)
+    pending = submit_calls(judge, problem, function, [test.call for test in tests])
+    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests]).result()
+    values = {call: outcome.value for call, outcome in pending.result().by_call.items()}
+    right = [test for test in tests if _states(stated[test.stated], values[test.call])]
+    kept = right
+    if wrong_answers == "correct":
+        answers = {call: task.stated(value) for call, value in values.items() if value is not None}
+        kept = [SuiteTest(call, answer) for call, answer in answers.items() if answer is not None]
+    return KeptTests(problem.id, tuple(map(task.golden_line, kept)), len(tests) - len(right))
+
+
+def _states(answer: str | None, value: str | None) -> bool:
+    return answer is not None and value is not None and same(value, answer)

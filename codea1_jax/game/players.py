@@ -35,8 +35,6 @@ class ProgramRequest:
 class SuiteRequest:
     """`samples` suites for a problem, written against a program, or without one (black box).
 
-    known: tests written before, as lines `assert CALL == VALUE`, from which one more test must differ; None asks for
-    a whole suite. number: the round of such a request, or the index of the program.
     rules: what of the response counts.
     """
 
@@ -44,24 +42,17 @@ class SuiteRequest:
     program: str | None
     samples: int
     stream: tuple[int, ...] = ()
-    known: tuple[str, ...] | None = None
-    number: int = 0
     rules: SuiteRules = PLAIN_RULES
 
 
 @dataclass(frozen=True)
 class ConversationRequest:
-    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses).
-
-    cut: whether a long conversation is cut as the authors of Code-A1 cut it (`prompts.cut_conversation`); only a
-    policy's is, of which the tokens are known.
-    """
+    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses)."""
 
     problem: Problem
     earlier: tuple[str, ...]
     stream: tuple[int, ...] = ()
     samples: int = 1
-    cut: bool = False
 
 
 AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
@@ -123,28 +114,22 @@ class PolicyPlayer:
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """All suites of each request."""
-        prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
+        prompts = [self._encoded.pop(r, None) or self.prompts.test(r.problem, r.program) for r in requests]
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(read_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """The responses to each request, unread. Raises UserError without chat prompts."""
-        prompts = [self.prompts.test_function(r.problem, r.earlier, r.cut) for r in requests]
+        prompts = [self.prompts.test_function(r.problem, r.earlier) for r in requests]
         return self._responses(requests, prompts)
 
     def fits(self, request: SuiteRequest) -> bool:
         """Whether the prompt is short enough. It is encoded here for later: the devices may be busy meanwhile."""
-        prompt = self._suite_prompt(request)
+        prompt = self.prompts.test(request.problem, request.program)
         if len(prompt) > self.longest_prompt:
             return False
         self._encoded[request] = prompt
         return True
-
-    def _suite_prompt(self, request: SuiteRequest) -> Prompt:
-        if request.known is None:
-            return self.prompts.test(request.problem, request.program)
-        assert request.program is not None  # one more test is always for a program that is shown
-        return self.prompts.next_test(request.problem, request.program, request.known)
 
     def _responses(
         self, requests: Sequence[AnyRequest], prompts: Sequence[Prompt]

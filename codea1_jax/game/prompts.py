@@ -29,16 +29,15 @@ class Prompts:
     """Builds the token prompts of both roles.
 
     `code(problem)` is the Code LLM's prompt; `test(problem, program)` the Test LLM's, with no program (None) in
-    black-box play. `next_test(problem, program, known)` asks for one more test than those known.
-    `test_function(problem, earlier, cut)` asks for another test function, in a conversation with those earlier
-    responses, whole or as `cut_conversation` cuts it. `suite(problem, tests)` is the response that gives these tests,
-    to its end of text. `begins(problem)` says whether the prompt already begins the response's block of code.
+    black-box play. `test_function(problem, earlier)` asks for another test function, in a conversation with those
+    earlier responses, cut where it grows too long (`cut_conversation`). `suite(problem, tests)` is the response that
+    gives these tests, to its end of text. `begins(problem)` says whether the prompt already begins the response's block
+    of code.
     """
 
     code: Callable[[Problem], Prompt]
     test: Callable[[Problem, str | None], Prompt]
-    next_test: Callable[[Problem, str, Sequence[str]], Prompt]
-    test_function: Callable[[Problem, Sequence[str], bool], Prompt]
+    test_function: Callable[[Problem, Sequence[str]], Prompt]
     suite: Callable[[Problem, Sequence[str]], Prompt]
     begins: Callable[[Problem], bool] = lambda _: False
 
@@ -53,17 +52,13 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     def test(problem: Problem, program: str | None) -> Prompt:
         return tokenizer.encode(f"{problem.described}\n") + tokenizer.encode(program or "") + end
 
-    def next_test(problem: Problem, program: str, known: Sequence[str]) -> Prompt:
-        # The tests written before are the beginning of the answer.
-        return test(problem, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
-
-    def test_function(problem: Problem, earlier: Sequence[str], cut: bool) -> Prompt:
-        raise UserError("a model with prompts=plain holds no conversation: choose the protocol of rounds")
+    def test_function(problem: Problem, earlier: Sequence[str]) -> Prompt:
+        raise UserError("a model with prompts=plain holds no conversation: leave --protocol paper out")
 
     def suite(problem: Problem, tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end
 
-    return Prompts(code, test, next_test, test_function, suite)
+    return Prompts(code, test, test_function, suite)
 
 
 def chat_prompts(
@@ -96,12 +91,8 @@ def chat_prompts(
         ask = task_of(problem).test_messages
         return tokenizer.encode_chat(ask(problem, program, suite_size, templates, answers=answers, short=short))
 
-    def next_test(problem: Problem, program: str, known: Sequence[str]) -> Prompt:
-        return tokenizer.encode_chat(task_of(problem).next_test_messages(problem, program, known))
-
-    def test_function(problem: Problem, earlier: Sequence[str], cut: bool) -> Prompt:
-        messages = task_of(problem).test_function_messages(problem, earlier, templates)
-        return cut_conversation(tokenizer, messages) if cut else tokenizer.encode_chat(messages)
+    def test_function(problem: Problem, earlier: Sequence[str]) -> Prompt:
+        return cut_conversation(tokenizer, task_of(problem).test_function_messages(problem, earlier, templates))
 
     def suite(problem: Problem, tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode(task_of(problem).suite_answer(tests)), tokenizer.eos_ids[0])
@@ -109,7 +100,7 @@ def chat_prompts(
     def begins(problem: Problem) -> bool:
         return not is_own(problem) and bool(task_of(problem).begun(problem))
 
-    return Prompts(code, test, next_test, test_function, suite, begins)
+    return Prompts(code, test, test_function, suite, begins)
 
 
 def cut_conversation(tokenizer: Tokenizer, messages: Sequence[Message]) -> Prompt:

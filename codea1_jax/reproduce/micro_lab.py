@@ -40,7 +40,7 @@ COLUMNS = {
 }
 FUNCTIONS_ONLY = "a1_coverage"  # branches of programs that read standard input are not counted
 RULES = {
-    "pass@5": "pass@5, mut@5 and Mul are by the protocol rounds, which is ours: not to be compared with the paper's.",
+    "pass@5": "pass@5, mut@5 and Mul are by the protocol heldout, which is ours: not to be compared with the paper's.",
     "relapse": "Relapse, forgetting and the reward above truth are of training: the programs that fail what the "
     "mistake book remembers, in the last fifth of the steps; how much worse questions are solved than they once were; "
     "and the reward of programs in the last fifth minus avg@8 on held-out questions.",

@@ -64,6 +64,12 @@ def make_player(
     return _loaded(source, sampling, seed, config, reading, templates, dtype)
 
 
+def suite_size(model: str | None) -> int:
+    """How many tests of a suite count, as the run that `model` names was trained; else as other models are asked."""
+    run = None if model is None else find_run(model)
+    return SUITE_SIZE if run is None else Config.model_validate(run.config).rewards.suite_size
+
+
 def policy_name(config: Config, role: Role) -> str:
     """The policy that plays a role in a run. Raises UserError if the run trains none."""
     roles = METHODS[config.method.name].roles

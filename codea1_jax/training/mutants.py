@@ -9,7 +9,7 @@ from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.checking import settled
-from data_pipeline.mutants import drawn
+from data_pipeline.mutants import sample_mutants
 from sandbox import Judge, Status, verdict_on
 
 _DRAWN = 4  # mutants made for each that is asked for: some behave as others do, or as the reference
@@ -23,7 +23,9 @@ def with_mutants(problems: Sequence[Problem], judge: Judge, count: int, seed: in
     those of its share. Raises SandboxError if the judge fails.
     """
     bare = {i: problem for i, problem in enumerate(problems) if not problem.mutants and is_mine(i)}
-    found = gathered(lambda: {i: _distinct(judge, p, drawn(p.solution, _DRAWN * count, seed)) for i, p in bare.items()})
+    found = gathered(
+        lambda: {i: _distinct(judge, p, sample_mutants(p.solution, _DRAWN * count, seed)) for i, p in bare.items()}
+    )
     return tuple(replace(p, mutants=found[i][:count]) if i in found else p for i, p in enumerate(problems))
 
 

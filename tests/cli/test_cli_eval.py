@@ -70,8 +70,8 @@ def test_tests_collaboration_and_suites(data, capsys):
     assert results["unsound"] == {"bad": "the solution fails tests (1 of 1): f(1) gave 1, not 3"}
     tests = results["benchmarks"]["tests"]
     assert (tests["problems"], tests["sound"]) == (3, 2)
-    assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 15)
-    assert tests["pass_at_5_sound"]["value"] == pytest.approx(100 * 2 / 10)
+    assert tests["pass_at_5"]["value"] == 20  # a right test of each; `one`'s second has the first one's call
+    assert tests["mul"] == pytest.approx(20 * tests["mut_at_5"]["value"] / 100) and tests["mul"] > 0
     both = run(capsys, "collaboration", "--samples", "samples.jsonl", "--test-samples", "tests.jsonl")
     assert both["benchmarks"]["problems"]["best_of_n"]["value"] == pytest.approx(100 / 3)
     suites = run(capsys, "suites", "--samples", "tests.jsonl", "--out", "suites")

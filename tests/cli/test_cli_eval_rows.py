@@ -7,7 +7,7 @@ import pytest
 from codea1_jax.cli import main
 
 STEP = "def f(x):\n    if x > 0:\n        return 1\n    return 0"
-NESTED = f"def f(x):\n    return {'not ' * 900}x"  # which Python takes, and cosmic-ray does not
+NESTED = f"def f(x):\n    return {'not ' * 900}x"  # which Python takes, and makers of mutants do not
 
 
 def row(name, solution=STEP, tests=("assert f(1) == 1",)):
@@ -95,15 +95,11 @@ def assert_left_out(found, **others):
 
 def test_each_function_is_tested_or_left_out_by_name(data, capsys):
     found = results(capsys, "tests", "--samples", "reference")
-    assert_left_out(found, **{"is nested": "cosmic-ray cannot mutate it: RecursionError"})
+    assert_left_out(found, **dict.fromkeys(("empty tests", "no tests", *DROPPED), "no call that can be scored"))
     figures = found["benchmarks"]["tests"]
-    assert figures["sound"] == len(TESTED) + len(UNTESTED) + len(DROPPED)
+    assert figures["sound"] == len(TESTED) + 1
     assert figures["problems"] == figures["sound"] + len(found["unsound"])
-    assert figures["pass_at_5"]["value"] == pytest.approx(100 * len(TESTED) / 5 / figures["problems"])
-    # `f(1)` runs 3 of the 4 lines of STEP and one of its two ways, its definition 1 and none; the others have one line
-    # and run 2 of 2, 1 of 1 and 2 of 2
-    assert figures["line_coverage"]["value"] == pytest.approx(100 * (3 * 3 / 4 + 3 + 5 * 1 / 4) / 11)
-    assert figures["branch_coverage"]["value"] == pytest.approx(100 * (3 * 1 / 2 + 3 + 5 * 0) / 11)
+    assert figures["pass_at_5"]["value"] == 20  # each has one test, which is right
 
 
 def test_each_problem_is_scored_or_left_out_by_name(data, capsys):

@@ -1,4 +1,4 @@
-"""Judges that all tests of evaluation share, and where they keep their mutants."""
+"""Judges that all tests of evaluation share."""
 
 import pytest
 
@@ -16,12 +16,6 @@ def pool():
 def numpy_pool():
     with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
         yield pool
-
-
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """Mutants are kept below the working directory: here an empty one."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 
-from codea1_jax.evals.mutants import mutate
 from data_pipeline.benchmark import check_samples, make_benchmark
+from data_pipeline.mutants import sample_mutants
 from data_pipeline.reading import read
 from sandbox import SandboxPool, Status
 
 PASSED, TIMED_OUT = Status.PASSED, Status.TIMED_OUT
 
-VARIANTS = 5
+VARIANTS = 12
 SECONDS = 20
 
 # Reads a problem, and forks a process for each program, so that numpy is imported but once.
@@ -45,19 +45,13 @@ def passes_in_plain_python(problem, programs):
     return [None if os.WIFSIGNALED(status) else status == 0 for status in statuses]
 
 
-def variants(program):
-    """`VARIANTS` mutants from all over the program."""
-    mutants = [mutant.program for mutant in mutate(program)]
-    return mutants[:: max(1, len(mutants) // VARIANTS)][:VARIANTS]
-
-
 def test_verdicts_are_those_of_the_datasets_own_check(some_rows):
     files, some = some_rows
     problems = [p for p in read(files.evalplus).problems[3 :: 80 if some else 3] if p.id not in files.broken]
     differing, compared = [], 0
     with SandboxPool(workers=2, preload=("numpy",)) as pool:
         benchmark = make_benchmark(problems, pool)
-        programs = {problem: variants(problem.solution) for problem in benchmark.problems}
+        programs = {problem: sample_mutants(problem.solution, VARIANTS, 0) for problem in benchmark.problems}
         results = list(check_samples(benchmark, programs.items(), pool))
     for (problem, written), result in zip(programs.items(), results, strict=True):
         quick = [(p, status) for p, status in zip(written, result.statuses, strict=True) if status != TIMED_OUT]

@@ -93,7 +93,7 @@ def test_the_originals_limits_are_the_clocks_and_let_a_slower_program_pass(pool,
     slow = RecordedPlayer({GROW.id: (f"import time\ndef grow(x):\n{burns}    return x + 1",)})
     passed = [
         evaluate_benchmark(slow, pool, judged, 1, ())["eval/humanevalplus/avg_at_n"]
-        for judged in (make_benchmark([GROW], pool), make_benchmark([GROW], pool).within("paper"))
+        for judged in (make_benchmark([GROW], pool), make_benchmark([GROW], pool).within("paper_last"))
     ]
     assert passed == [0, 100]
 

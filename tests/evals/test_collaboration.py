@@ -1,6 +1,5 @@
 """Of several programs the one that passes most generated tests is taken, and static suites become golden tests."""
 
-import pytest
 from scripted import silent
 
 from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
@@ -51,8 +50,6 @@ def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tm
     assert found["pass_at_4"]["value"] == 100
     # The first program of each is wrong; of two, `double`'s second is chosen, `negate`'s first passes the wrong test.
     assert [found[f"best_of_{k}"]["value"] for k in (1, 2, 4)] == [0, 50, 50] and "best_of_8" not in found
-    # double: passes (0, 1, 0, 1), verdicts the same: 1. negate: (1, 0, 0, 0) against (0, 1, 0, 0): -1/3
-    assert found["fidelity"]["value"] == pytest.approx(100 * (1 - 1 / 3) / 2)
     shown.clear()
     assert run()["benchmarks"]["problems"] == found
     assert shown == []

@@ -3,7 +3,7 @@
 import pytest
 from scripted import requests_of, scripted_game
 
-from codea1_jax.evals.heldout import code_metrics, evaluate_code, evaluate_tests, prepare, suite_metrics
+from codea1_jax.evals.heldout import code_metrics, evaluate_programs, evaluate_tests, prepare, suite_metrics
 from data_pipeline import Problem
 
 PROBES = tuple(f"f({x})" for x in range(-3, 4))
@@ -53,7 +53,7 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
     }
     heldout = prepare(PROBLEMS, pool)
     assert [len(answers) for answers in heldout.answers.values()] == [7, 4, 2]
-    figures = evaluate_code(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
+    figures = evaluate_programs(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
     assert set(without_bounds(figures)) == set(code_metrics(4))
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
     assert (figures["eval/avg_at_n_low"], figures["eval/avg_at_n_high"]) == pytest.approx(
@@ -181,7 +181,7 @@ def test_the_samples_of_an_evaluation_are_streams_of_their_own(pool):
     suites = {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS}
     game = scripted_game(pool, {NO_MUTANTS.question: [NO_MUTANTS.solution]}, suites)
     heldout = prepare([NO_MUTANTS], pool)
-    evaluate_code(game.code, pool, heldout, 1, stream=(9, 0))
+    evaluate_programs(game.code, pool, heldout, 1, stream=(9, 0))
     evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(9, 1))
     streams = [request.stream for request in (*requests_of(game.code), *requests_of(game.test))]
     assert len(set(streams)) == len(streams) == 3

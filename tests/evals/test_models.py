@@ -12,7 +12,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Template, Templates
 from codea1_jax.evals import endpoint
 from codea1_jax.evals.endpoint import EndpointError, find_endpoint, messages
-from codea1_jax.evals.requests import conversation_request, next_test_request, program_requests, suite_request
+from codea1_jax.evals.requests import conversation_request, program_requests, suite_request
 from codea1_jax.game.players import PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.game.tasks.function import SCRIPT_BEGUN
@@ -21,20 +21,10 @@ from data_pipeline import Problem
 
 PROBLEM = Problem("p", "Add one.", "def f(x):\n    return x + 1", "f", ())
 OTHER = Problem("q", "Add two.", "def f(x):\n    return x + 2", "f", ())
-KNOWN = ("assert f(1) == 2", "assert f(2) == 3")
 PROGRAMS = program_requests([PROBLEM, OTHER], 5)
 SUITE = suite_request(PROBLEM, "def f(x): return x")
-ROUND = next_test_request(PROBLEM, KNOWN, 2)
+ANOTHER = conversation_request(PROBLEM, ("def test_f(): ...",))
 SAMPLING = Sampling(64, 0.7, 0.95)
-
-
-def test_a_round_shows_the_function_and_the_tests_written_before():
-    system, user = messages(ROUND, 8)
-    assert (system["role"], user["role"]) == ("system", "user")
-    for part in (PROBLEM.question, PROBLEM.solution, *KNOWN, "different from those written before"):
-        assert part in user["content"]
-    first = messages(next_test_request(PROBLEM, (), 0), 8)[1]["content"]
-    assert "before" not in first
 
 
 def test_bigcodebenchs_problems_are_asked_for_as_their_benchmark_does_and_read_to_its_ends():
@@ -66,19 +56,11 @@ def test_a_problem_is_asked_by_its_own_conversation_and_an_endpoint_by_a_users_t
     assert chat_prompts(TOKENIZER, 8, templates=mine).code(problem) == TOKENIZER.encode_chat(messages(request, 8, mine))
 
 
-def test_small_models_continue_the_tests_written_before():
-    before = PROMPTS.test(PROBLEM, PROBLEM.solution)
-    prompt = PROMPTS.next_test(PROBLEM, PROBLEM.solution, KNOWN)
-    assert prompt[: len(before)] == before
-    assert TOKENIZER.decode(prompt[len(before) :]) == "assert f(1) == 2\nassert f(2) == 3\n"
-
-
 def test_a_policys_random_stream_is_the_requests_own_whatever_else_is_requested():
     prompts = {
         "one": PROMPTS.code(PROBLEM),
         "two": PROMPTS.code(OTHER),
         "suite": PROMPTS.test(PROBLEM, SUITE.program),
-        "next": PROMPTS.next_test(PROBLEM, PROBLEM.solution, KNOWN),
     }
     sample = Scripted({prompt: [f"response to {name}"] * 2 for name, prompt in prompts.items()})
     player = PolicyPlayer(sample, PROMPTS, TOKENIZER.decode)
@@ -87,10 +69,10 @@ def test_a_policys_random_stream_is_the_requests_own_whatever_else_is_requested(
         ["response to one"] * 2,
         ["response to two"] * 2,
     ]
-    suites = dict(player.suites([SUITE, ROUND]))
-    assert [suites[i][0].response.text for i in (0, 1)] == ["response to suite", "response to next"]
+    ((_, (suite,)),) = player.suites([SUITE])
+    assert suite.response.text == "response to suite"
     together = {request.prompt: request.stream for request in sample.asked}
-    assert len(set(together.values())) == 4
+    assert len(set(together.values())) == 3
     assert together[prompts["one"]][0] == together[prompts["two"]][0] == 7
     sample.asked.clear()
     list(player.programs(program_requests([OTHER], 2, (7,))))
@@ -103,27 +85,27 @@ def test_responses_are_read_as_in_the_game():
         yield 1, ("assert f(1) == 2\nassert g(1) == 2",) * requests[1].samples
 
     assert {each.program for each in dict(TextPlayer(respond).programs(PROGRAMS))[0]} == {"x = 1\n"}
-    (written,) = dict(TextPlayer(respond).suites([SUITE, ROUND]))[1]
+    (written,) = dict(TextPlayer(respond).suites([SUITE, SUITE]))[1]
     assert [(test.call, test.stated) for test in written.suite.tests] == [("f(1)", "2")]
 
 
 def test_conversations_become_tokens_by_the_chat_template():
     prompts = chat_prompts(TOKENIZER, 8)
     assert prompts.code(PROBLEM) == TOKENIZER.encode_chat(messages(PROGRAMS[0], 8))
-    assert prompts.next_test(PROBLEM, PROBLEM.solution, KNOWN) == TOKENIZER.encode_chat(messages(ROUND, 8))
+    assert prompts.test_function(PROBLEM, ANOTHER.earlier) == TOKENIZER.encode_chat(messages(ANOTHER, 8))
 
 
 class Server(ThreadingHTTPServer):
     """Chat completions of `given` texts at a time; the first `busy` requests meet a full house.
 
     Before that, each of `breaks` is sent in place of an answer. `odd` are choices to give, and `refused` is a text that
-    no prompt may hold. Without `chats` only completions are given.
+    no prompt may hold.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
         self.keys: list[str | None] = []
-        self.given, self.busy, self.status, self.chats = 8, 0, 200, True
+        self.given, self.busy, self.status = 8, 0, 200
         self.breaks: list[bytes] = []
         self.odd: list[object] = []
         self.refused = "never"
@@ -148,13 +130,11 @@ class Answer(BaseHTTPRequestHandler):
             self._send(503, {"error": "busy"})
             return
         self.server.requests.append(request)
-        if self.server.refused in json.dumps(request) or (
-            self.path == "/v1/chat/completions" and not self.server.chats
-        ):
+        if self.server.refused in json.dumps(request):
             self._send(400, {"error": f"not for {self.headers['Authorization']}"})
             return
         texts = [f"{request['seed']} {i}" for i in range(min(self.server.given, request["n"]))]
-        choices = [{"message": {"content": text}} if "messages" in request else {"text": text} for text in texts]
+        choices = [{"message": {"content": text}} for text in texts]
         for place in range(min(len(choices), len(self.server.odd))):
             choices[place] = self.server.odd.pop()
         self._send(self.server.status, {"choices": choices})
@@ -186,7 +166,7 @@ def address(server):
 def test_an_endpoint_is_asked_until_it_has_given_every_sample(server):
     server.given, server.busy = 2, 2
     model = find_endpoint(address(server), None, SAMPLING, 8, "secret")
-    answers = dict(model.respond([*PROGRAMS, replace(ROUND, samples=5)]))
+    answers = dict(model.respond([*PROGRAMS, replace(SUITE, samples=5)]))
     assert [len(answers[i]) for i in range(3)] == [5, 5, 5]
     assert len({text for texts in answers.values() for text in texts}) == 15  # other seeds, other texts
     assert {(r["model"], r["temperature"], r["top_p"], r["max_tokens"]) for r in server.requests} == {
@@ -208,15 +188,12 @@ def test_an_endpoint_that_refuses_says_why_and_one_that_is_away_is_an_outage(ser
 
 BREAKS = {
     "nothing": b"",
-    "half a line": b"HTTP/1.1 20",
     "no HTTP": b"\0\xff\r\n\r\n",
-    "half a header": b"HTTP/1.1 200 OK\r\nContent-Le",
     "half a body": b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": [',
     "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
     "no JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
     "a list": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
     "an error of a gateway's": b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"error": 52}',
-    "a bad encoding": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
     "an unknown failure": b"HTTP/1.1 599 What\r\nContent-Length: 0\r\n\r\n",
 }
 
@@ -229,7 +206,7 @@ def test_every_break_of_a_connection_is_retried(server, name):
     assert len(texts) == 5 and all(texts)
 
 
-@pytest.mark.parametrize("key", ["se\ncret", "secret\n", "\rsecret", "sécret", "secret\0", " secret"])
+@pytest.mark.parametrize("key", ["se\ncret", "sécret", " secret"])
 def test_a_key_that_no_header_can_hold_is_refused_at_once_and_not_shown(server, key):
     with pytest.raises(UserError, match="OPENAI_API_KEY must be one line") as refused:
         find_endpoint(address(server), None, SAMPLING, 8, key)
@@ -240,16 +217,12 @@ def test_a_key_that_no_header_can_hold_is_refused_at_once_and_not_shown(server, 
 @pytest.mark.parametrize(
     ("choice", "text", "named"),
     [
-        ({"message": {"content": [{"type": "text", "text": "x ="}, {"type": "text", "text": " 1"}]}}, "x = 1", ""),
-        ({"message": {"content": [{"type": "reasoning", "text": "?"}, {"text": "x"}, 3, None]}}, "x", ""),
         ({"message": {"content": "a\ud800b"}}, "a?b", ""),
         ({"message": {"content": None, "reasoning_content": "hm"}}, "", "only reasoning: allow longer responses"),
         ({"message": {"reasoning": "hm"}, "finish_reason": "length"}, "", "only reasoning: allow longer responses"),
         ({"message": {"content": ""}, "finish_reason": "content_filter"}, "", "no text (content_filter)"),
-        ({"message": {"content": None, "refusal": "I will not."}}, "", "the model refuses: I will not."),
         ({"message": {"content": {"text": 1}}}, "", "no text"),
         ({"message": None}, "", "no text"),
-        ({}, "", "no text"),
         (None, "", "no text"),
         ("text", "", "no text"),
     ],
@@ -280,22 +253,6 @@ def test_a_prompt_that_is_refused_costs_its_own_samples_and_the_key_is_not_shown
     server.refused = '"max_tokens": 64'
     with pytest.raises(UserError, match=r"chat/completions refuses: 400 .*not for Bearer \*\*\*"):
         list(model.respond(PROGRAMS))
-
-
-def test_a_model_without_a_chat_template_is_asked_for_what_it_was_trained_on(server):
-    server.chats = False
-    model = find_endpoint(address(server), "mine", SAMPLING, 8)
-    answers = dict(model.respond([*PROGRAMS, SUITE, replace(ROUND, samples=2)]))
-    assert [len(answers[i]) for i in range(4)] == [5, 5, 1, 2] and all(all(texts) for texts in answers.values())
-    prompts = {request["prompt"] for request in server.requests if "prompt" in request}
-    plain = TOKENIZER.decode(PROMPTS.code(PROBLEM))
-    assert {plain, "Add two.\n", f"Add one.\n{SUITE.program}\n"} <= prompts
-    assert f"Add one.\n{PROBLEM.solution}\n{KNOWN[0]}\n{KNOWN[1]}\n" in prompts
-    before = len(server.requests)
-    list(model.respond(PROGRAMS))
-    assert len(server.requests) == before + 2  # it is known now
-    with pytest.raises(UserError, match="holds no conversation"):
-        list(model.respond([conversation_request(PROBLEM, ())]))
 
 
 def test_more_samples_than_a_server_gives_at_once_are_asked_for_in_parts(server):

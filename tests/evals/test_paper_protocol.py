@@ -6,23 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scripted import TOKENIZER, silent
+from scripted import PROMPTS, TOKENIZER, silent
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals import paper
-from codea1_jax.evals.conversations import PAPER, WrittenTests, evaluate_conversations, score
+from codea1_jax.evals.endpoint import messages
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.mutants import UNMADE, make_mutants, mutate
-from codea1_jax.evals.paper import read_test
+from codea1_jax.evals.paper import evaluate_conversations, score
+from codea1_jax.evals.paper_reading import read_test, read_tests
 from codea1_jax.evals.pytest_jobs import pytest_job, read_run
 from codea1_jax.evals.requests import conversation_request
+from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.tasks.function import ANOTHER_FUNCTION
 from codea1_jax.game.tasks.function import test_function_messages as conversation
 from data_pipeline import Problem
 
-pytestmark = pytest.mark.usefixtures("header_without_pandas", "elsewhere")
+pytestmark = pytest.mark.usefixtures("header_without_pandas")
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Responses of ours, each with what the authors' own script (Aoshining/UnLeakedTestBench, commit 6132139) read from it
@@ -47,7 +51,7 @@ def function(entry_point, code):
 
 
 def scored(numpy_pool, responses, problem=STEP, mutated=True):
-    written = {problem: paper.read_tests(responses, problem.entry_point)}
+    written = {problem: read_tests(responses, problem.entry_point)}
     (result,) = score(written, [problem] if mutated else [], numpy_pool, silent)
     return result
 
@@ -73,11 +77,11 @@ def test_every_mutant_ends_as_with_cosmic_ray(numpy_pool, names):
     functions = [each for each in VERDICTS if each["entry_point"] in names]
     for each in functions:
         mutants = mutate(each["code"])
-        tests = WrittenTests((), {"test.py": "\n\n".join(each["tests"])}, (), every_test_counts=True)
+        tests = "\n\n".join(each["tests"])
         runs = [numpy_pool.submit(pytest_job(mutant.program, tests, SECONDS, "-x")) for mutant in mutants]
         found: dict[str, str] = {}
         for mutant, run in zip(mutants, runs, strict=True):
-            survives = read_run(run.result(), tests).succeeded
+            survives = read_run(run.result()).succeeded
             found[mutant.operator] = found.get(mutant.operator, "") + ("s" if survives else "k")
         expected = {name: "".join("s" if o == "s" else "k" for o in all_) for name, all_ in each["verdicts"].items()}
         assert found == expected, each["entry_point"]
@@ -105,12 +109,12 @@ def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(numpy_
         yield from ((i, (responses[request.problem.id][len(request.earlier)],)) for i, request in enumerate(requests))
 
     journal = Journal(tmp_path / "out", {})
-    found = evaluate_conversations(problems, problems, PAPER, TextPlayer(respond), numpy_pool, journal, silent)
+    found = evaluate_conversations(problems, problems, TextPlayer(respond), numpy_pool, journal, silent)
     measured = found["benchmarks"]["tests"]
     lines = {line["task_id"]: line for line in journal.lines("results.jsonl")}
     for problem, each in zip(problems, SCORED["functions"], strict=True):
         line = lines[problem.id]
-        assert (line["outcomes"].count("correct"), line["mutants"], line["killed"]) == (
+        assert (line["passed"], line["mutants"], line["killed"]) == (
             *(each["passed"], each["mutants"], each["killed"]),
         ), problem.id
     assert measured["pass_at_5"]["value"] == pytest.approx(SCORED["pass_at_5"], abs=1e-9)
@@ -127,7 +131,7 @@ def test_a_function_enters_with_all_its_tests_and_they_kill_together(numpy_pool)
         names: dict = {}
         exec(f"{mutant.program}\n{module}", names)
         killed += any(fails(names[f"test_f_{i}"]) for i in range(5))
-    assert result.outcomes == ("correct",) * 5
+    assert result.passed == 5
     assert (result.mutants, result.killed) == (len(mutate(STEP.solution)), killed)
     assert killed > 0
 
@@ -158,27 +162,25 @@ def fails(test):
 )
 def test_a_function_enters_if_pytest_succeeds_and_every_test_that_passes_counts(numpy_pool, last, passed, enters):
     result = scored(numpy_pool, (*RIGHT[:4], last))
-    assert result.outcomes.count("correct") == passed
+    assert result.passed == passed
     assert (result.mutants > 0) == enters
 
 
 def test_tests_run_together_as_in_one_process(numpy_pool):
     """Here the second test passes after the first alone, which fills the default argument."""
     kept = function("f", "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)")
-    assert scored(numpy_pool, [f"assert f({n}) == {n}" for n in range(1, 6)], kept).outcomes.count("correct") == 0
+    assert scored(numpy_pool, [f"assert f({n}) == {n}" for n in range(1, 6)], kept).passed == 0
     fenced = [f"```python\nassert f(0) == {n}\n```" for n in range(1, 6)]
-    assert scored(numpy_pool, fenced, kept).outcomes == ("correct",) * 5
+    assert scored(numpy_pool, fenced, kept).passed == 5
 
 
 def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_function_out(numpy_pool, monkeypatch):
-    from codea1_jax.evals import conversations
-
-    monkeypatch.setattr(conversations, "LONGEST", 0.4)
+    monkeypatch.setattr(paper, "LONGEST", 0.4)
     slow = scored(numpy_pool, (*RIGHT[:4], "```python\nimport time\ntime.sleep(0.5)\nassert f(1) == 1\n```"))
-    assert (slow.outcomes.count("correct"), slow.mutants) == (5, 0)
-    monkeypatch.setattr(conversations, "ON_FUNCTION", 0.5)
+    assert (slow.passed, slow.mutants) == (5, 0)
+    monkeypatch.setattr(paper, "ON_FUNCTION", 0.5)
     endless = scored(numpy_pool, (*RIGHT[:4], "```python\nwhile True: pass\nassert f(1) == 1\n```"))
-    assert (endless.outcomes.count("correct"), endless.mutants) == (0, 0)
+    assert (endless.passed, endless.mutants) == (0, 0)
 
 
 def test_functions_outside_the_sample_have_no_mutants(numpy_pool):
@@ -187,10 +189,10 @@ def test_functions_outside_the_sample_have_no_mutants(numpy_pool):
 
 def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
     whole = [replace(STEP, id=f"ULT/{number}") for number in range(paper.FUNCTIONS)]
-    tenth = paper.sampled(whole)
+    tenth = paper.mutated_functions(whole)
     assert len({problem.id for problem in tenth}) == 390
     assert tenth[0].id == "ULT/8"
-    assert paper.sampled(whole[:10]) == whole[:10]
+    assert paper.mutated_functions(whole[:10]) == whole[:10]
 
 
 def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(numpy_pool, tmp_path):
@@ -199,7 +201,6 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
 
     def respond(requests):
         for i, request in enumerate(requests):
-            assert request.cut
             assert "</think>" not in "".join(request.earlier)
             response = (
                 "no test" if request.problem is wrong and len(request.earlier) > 2 else RIGHT[len(request.earlier)]
@@ -212,7 +213,7 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
     def evaluate(folder):
         journal = Journal(tmp_path / folder, {})
         return evaluate_conversations(
-            problems, problems, PAPER, TextPlayer(respond), numpy_pool, journal, lambda *how_far: shown.append(how_far)
+            problems, problems, TextPlayer(respond), numpy_pool, journal, lambda *how_far: shown.append(how_far)
         )
 
     whole = evaluate("out")
@@ -222,7 +223,6 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
     assert found["mut_at_5"]["value"] == pytest.approx(100 * result.killed / result.mutants)
     assert found["mul"]["value"] == pytest.approx(found["pass_at_5"]["value"] * found["mut_at_5"]["value"] / 100)
     assert (found["problems"], found["mutated"], found["entered"]) == (3, 3, 1)
-    assert "mut_at_5_all" not in found
     assert shown == [
         *((done, 3, "functions") for done in (1, 2, 3)),
         (1, 1, "functions mutated"),
@@ -237,9 +237,8 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
 def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(numpy_pool):
     nested = function("f", f"def f(x):\n    return {'not ' * 900}x")
     assert isinstance(make_mutants([nested.solution])[0], str)
-    written = WrittenTests(("t",), {"test.py": "def test_t(): pass"}, ("test.py::test_t",), every_test_counts=True)
-    (result,) = score({nested: written}, [nested], numpy_pool, silent)
-    assert (result.outcomes, result.mutants) == (("correct",), 0)
+    (result,) = score({nested: ["def test_t(): pass"]}, [nested], numpy_pool, silent)
+    assert (result.passed, result.mutants) == (1, 0)
 
 
 def test_long_conversations_and_prompts_are_cut(monkeypatch):
@@ -248,11 +247,37 @@ def test_long_conversations_and_prompts_are_cut(monkeypatch):
     words = len(TOKENIZER.encode(" ".join(message["content"] for message in whole)))
     write = chat_prompts(TOKENIZER, 8).test_function
     monkeypatch.setattr(prompts, "PAPER_CONTEXT", words)
-    assert write(STEP, earlier, True) == TOKENIZER.encode_chat(whole)
+    assert write(STEP, earlier) == TOKENIZER.encode_chat(whole)
     monkeypatch.setattr(prompts, "PAPER_CONTEXT", words - 1)
     short = TOKENIZER.encode_chat([whole[0], whole[-2], whole[-1]])
-    assert write(STEP, earlier, True) == short
-    assert write(STEP, earlier, False) == TOKENIZER.encode_chat(whole)
+    assert write(STEP, earlier) == short
     monkeypatch.setattr(prompts, "PAPER_PROMPT", 7)
-    assert write(STEP, earlier, True) == short[-7:]
-    assert conversation_request(STEP, earlier, cut=True).cut
+    assert write(STEP, earlier) == short[-7:]
+
+
+def test_the_conversation_shows_the_function_once_and_then_every_response():
+    request = conversation_request(STEP, ("first response", "second response"))
+    system, first, *rest = messages(request, 8)
+    assert (system["role"], first["role"]) == ("system", "user")
+    for part in (STEP.solution, STEP.description, "def test_f():"):
+        assert part in first["content"]
+    said = [(message["role"], message["content"]) for message in rest]
+    assert said[::2] == [("assistant", "first response"), ("assistant", "second response")]
+    assert said[1::2] == [("user", ANOTHER_FUNCTION)] * 2
+    with pytest.raises(UserError, match="holds no conversation"):
+        PROMPTS.test_function(STEP, ())
+
+
+def test_recorded_asserts_are_test_functions_and_what_is_missing_fails(numpy_pool, tmp_path):
+    recorded = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0\nassert f(3) == 1", "assert f(1) == 0")})
+    found = evaluate_conversations([STEP], [STEP], recorded, numpy_pool, Journal(tmp_path / "out", {}), silent)
+    assert found["benchmarks"]["tests"]["pass_at_5"]["value"] == 20
+
+
+def test_a_function_that_cannot_be_mutated_costs_no_other_its_mutants():
+    nested = f"def f(x):\n    return {'not ' * 900}x"
+    long = "def f(x):\n" + "".join(f"    if x == {i}:\n        return {i}\n" for i in range(3_000))
+    deep, short, many = make_mutants([nested, "x = 1", long])
+    assert isinstance(deep, str) and deep.startswith("cosmic-ray cannot mutate it: RecursionError: ")
+    assert short == mutate("x = 1")
+    assert isinstance(many, str) and f"mutants of {len(long)} characters each are too many" in many

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scripted import PROMPTS, scripted_game
 
 from codea1_jax.config import Config, RewardConfig, RolloutConfig, load
-from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
+from codea1_jax.evals.heldout import evaluate_programs, evaluate_tests, prepare
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.round import begin_round
 from codea1_jax.runtime.gather import gathered, is_mine
@@ -91,7 +91,7 @@ def played() -> dict:
         ]
         known = begin_round(replace(game, test=None), computed, {}, (0,)).result().questions
         evaluated = scripted_game(pool, programs, shown)
-        figures = evaluate_code(evaluated.code, pool, heldout, 3, (0,))
+        figures = evaluate_programs(evaluated.code, pool, heldout, 3, (0,))
         figures |= evaluate_tests(evaluated.test, pool, heldout, 2, 2, (0,))
         trained_on = [p.id for p in questions(pool).train]
         return found | {"golden": [len(q.retrieved) for q in known], "figures": figures, "questions": trained_on}

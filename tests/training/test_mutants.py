@@ -14,7 +14,7 @@ from codea1_jax.training.mutants import with_mutants
 from codea1_jax.training.parts import make_training
 from codea1_jax.training.questions import Questions
 from data_pipeline import Problem
-from data_pipeline.mutants import drawn
+from data_pipeline.mutants import sample_mutants
 from sandbox import Limits, SandboxPool, Status
 
 SUM = "def f(n):\n    total = 0\n    while n > 0:\n        total += n\n        n -= 1\n    return total\n"
@@ -42,7 +42,7 @@ def test_a_mutant_is_the_program_with_one_change():
     program = "def f(x, y=True):\n    return x * 2 if 0 < x <= 3 or x in (7,) else max(x, y)\n"
     text = "def f(x, y=True):\n    return {} if {} else max(x, y)"
     test = "0 < x <= 3 or x in (7,)"
-    assert set(drawn(program, 100, 0)) == {
+    assert set(sample_mutants(program, 100, 0)) == {
         text.format("x + 2", test),
         text.format("x * 3", test),
         text.format("x * 1", test),
@@ -67,7 +67,7 @@ def test_mutants_behave_unlike_the_reference_and_unlike_each_other_and_none_hang
     assert len(set(ends)) == len(programs) > 3
     assert all(each.valid for each in outcomes)
     assert Status.TIMED_OUT not in {status for end in ends for status, _ in end}
-    assert HANGING in set(drawn(SUM, 100, 0)) - set(programs)
+    assert HANGING in set(sample_mutants(SUM, 100, 0)) - set(programs)
 
 
 def test_a_question_keeps_its_own_mutants_and_has_none_where_no_test_shows_them_to_be_wrong(made):
@@ -75,14 +75,14 @@ def test_a_question_keeps_its_own_mutants_and_has_none_where_no_test_shows_them_
 
 
 def test_the_seed_draws_the_mutants(made, pool):
-    assert drawn(SUM, 3, 0) == drawn(SUM, 3, 0) != drawn(SUM, 3, 1)
-    assert len(drawn(SUM, 3, 0)) == 3 and set(drawn(SUM, 3, 0)) < set(drawn(SUM, 100, 1))
+    assert sample_mutants(SUM, 3, 0) == sample_mutants(SUM, 3, 0) != sample_mutants(SUM, 3, 1)
+    assert len(sample_mutants(SUM, 3, 0)) == 3 and set(sample_mutants(SUM, 3, 0)) < set(sample_mutants(SUM, 100, 1))
     two = with_mutants([PROBLEM], pool, 2, 0)[0].mutants
     assert len(two) == 2 and set(two) <= set(made[0].mutants)
 
 
 def test_a_program_nested_too_deeply_has_no_mutant():
-    assert drawn(f"def f(x):\n    return {'-' * 2_000}x", 3, 0) == ()
+    assert sample_mutants(f"def f(x):\n    return {'-' * 2_000}x", 3, 0) == ()
 
 
 def test_a_run_rewarded_by_mutants_has_them_of_the_questions_it_trains_on_and_every_run_of_held_out_ones(pool, caplog):

@@ -11,7 +11,7 @@ from scripted import asked
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
-from codea1_jax.evals.requests import next_test_request, program_requests
+from codea1_jax.evals.requests import program_requests, suite_request
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
@@ -62,7 +62,7 @@ def test_a_models_directory_writes_the_same_for_a_problem_whatever_else_is_asked
     assert len({*one, *two}) == 4
     other = make_player(str(directory), "code", None, "", SAMPLING, seed=4)
     assert programs(other, [TWO]) != [two]
-    ((written,),) = dict(player.suites([next_test_request(ONE, (), 0)])).values()
+    ((written,),) = dict(player.suites([suite_request(ONE, ONE.solution)])).values()
     assert written.suite.tests == ()  # random weights write no test
     assert programs(player, []) == []
 

@@ -51,18 +51,6 @@ TEST_PROGRAM = """
 {program}
 ```"""
 
-NEXT_TEST_USER = """Below are a {kind}'s description and its code. Write one test that holds for this \
-{kind}{different}.
-Give it {form}
-
-Description:
-{question}
-
-Code:
-```python
-{program}
-```{known}"""
-
 
 @dataclass(frozen=True)
 class Words:
@@ -113,24 +101,9 @@ def ask_for_suite(
     return conversation(words.system, request)
 
 
-def ask_for_next_test(problem: Problem, program: str, known: str, system: str, kind: str, form: str) -> list[Message]:
-    """The conversation that asks for one more test of what is shown. known: those written before, as a suite has them.
-    kind: what is tested.
-    """
-    user = NEXT_TEST_USER.format(
-        kind=kind,
-        different=", different from those written before" if known else "",
-        form=form,
-        question=described(problem),
-        program=program.strip("\n"),
-        known=f"\n\nWritten before:\n{known}" if known else "",
-    )
-    return conversation(system, user)
-
-
 def refuse_test_functions(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
     """Raises UserError: UnLeakedTestBench's conversation asks for tests of functions."""
-    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
+    raise UserError(f"{problem.id}: test functions are asked for functions alone: leave --protocol paper out")
 
 
 def python_block(lines: Sequence[str]) -> str:

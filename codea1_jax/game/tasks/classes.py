@@ -14,11 +14,9 @@ from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import (
     Words,
-    ask_for_next_test,
     ask_for_suite,
     asked,
     conversation,
-    python_block,
     refuse_test_functions,
 )
 from codea1_jax.models.tokenizer import Message
@@ -76,12 +74,6 @@ def test_messages(
 def _form(problem: Problem, answers: bool) -> str:
     stated = " == expected_value" if answers else ""
     return (FORM + ONE_CALL).format(entry_point=problem.entry_point, stated=stated)
-
-
-def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
-    """The conversation that asks for one more test of a class that is shown."""
-    form = f"in one ```python block, {_form(problem, answers=True)}"
-    return ask_for_next_test(problem, program, python_block(known), TEST_SYSTEM, "class", form)
 
 
 def spelled(test: SuiteTest, problem: Problem) -> str:

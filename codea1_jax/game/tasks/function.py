@@ -12,7 +12,6 @@ from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks.asking import (
     Words,
-    ask_for_next_test,
     ask_for_suite,
     asked,
     conversation,
@@ -112,12 +111,6 @@ def test_messages(
         place="the block",
     )
     return ask_for_suite(problem, program, suite_size, words, short=short)
-
-
-def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
-    """The conversation that asks for one more test of a function (UnLeakedTestBench, arXiv 2508.00408)."""
-    form = f"in one ```python block, exactly of the form\nassert {problem.entry_point}(arguments) == expected_value"
-    return ask_for_next_test(problem, program, python_block(known), TEST_SYSTEM, "function", form)
 
 
 def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:

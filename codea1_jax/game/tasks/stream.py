@@ -15,7 +15,6 @@ from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suit
 from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import (
     Words,
-    ask_for_next_test,
     ask_for_suite,
     conversation,
     refuse_test_functions,
@@ -74,11 +73,6 @@ def test_messages(
         place="the blocks",
     )
     return ask_for_suite(problem, program, suite_size, words, short=short)
-
-
-def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
-    """The conversation that asks for one more test of a program that is shown."""
-    return ask_for_next_test(problem, program, "\n".join(known), TEST_SYSTEM, "program", f"as {TEST_FORM}")
 
 
 def suite_answer(tests: Sequence[str]) -> str:

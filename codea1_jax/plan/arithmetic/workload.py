@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from codea1_jax.config import METHODS, Config, Role
-from codea1_jax.evals.rounds import ROUNDS
+from codea1_jax.evals.metrics import ROUNDS
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
