@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codea1_jax.config.section import Section
 
@@ -20,16 +20,16 @@ class RewardConfig(Section):
         default="fraction",
         description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
     )
-    test_value: Literal["paper", "discrimination", "regression", "mutation", "coverage"] = Field(
+    test_value: Literal["paper", "mutation"] = Field(
         default="paper",
-        description="what a suite earns besides validity: the paper's adv, or (departures) the share that it finds of "
-        "the siblings that are wrong, of those that fail the book, of the reference's mutants, or of its branches",
+        description="what a suite earns besides validity: the paper's adv, or the share of the reference's "
+        "mutants that it kills (departure)",
     )
     redundancy_price: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="what each test that finds nothing new costs its suite, over K; not of the paper's test_value",
+        description="what each test that kills no new mutant costs its suite, over K, for test_value=mutation",
     )
     only_right: bool = Field(
         default=False,
@@ -44,11 +44,6 @@ class RewardConfig(Section):
     pool_tests: bool = Field(
         default=False,
         description="score each program on the valid tests of all its siblings (departure; never the paper's)",
-    )
-    reference: Literal["solution", "stand_ins"] = Field(
-        default="solution",
-        description="what says which tests are valid: the question's solution, or the programs of its group that pass "
-        "all its golden tests, which the group then faces too; a question may then have no solution (departure)",
     )
     repeats: Literal["value", "text"] = Field(
         default="value",
@@ -76,14 +71,3 @@ class RewardConfig(Section):
         default=None,
         description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
     )
-
-    @model_validator(mode="after")
-    def _has_what_it_looks_at(self) -> RewardConfig:
-        if self.reference == "stand_ins" and self.test_value in ("mutation", "coverage"):
-            raise ValueError(f"test_value={self.test_value} looks at the solution; leave reference=stand_ins out")
-        return self
-
-    @property
-    def pools(self) -> bool:
-        """Whether every program faces the valid tests of all its siblings."""
-        return self.pool_tests or self.test_value in ("discrimination", "regression")

@@ -1,7 +1,7 @@
 """What the judge is asked about one question, and what it answers.
 
 First the reference and the stated answers, which decide which of each suite's tests hold; then every program, on the
-tests that were kept, and where `rewards.test_value` asks for them mutants and branches of the reference. Reference,
+tests that were kept, and where `rewards.test_value` asks for them mutants of the reference. Reference,
 programs and stated answers each run in their own processes; a program's process is given calls, never an expected
 value. Verdicts are comparisons made here.
 
@@ -18,18 +18,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from codea1_jax.game.branches import submit_branches
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
-from codea1_jax.game.validation import ValidatedSuite, unanimous, validate_suite
-from codea1_jax.game.values import SIBLING_VALUES, Finds, failing
+from codea1_jax.game.validation import ValidatedSuite, validate_suite
+from codea1_jax.game.values import Detections, kill_sets
 from data_pipeline import Problem
 from data_pipeline.checking import settled, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread, verdict_on
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread
 
 T = TypeVar("T")
 
@@ -136,14 +135,14 @@ class Judgement:
     """All answers about one question's group.
 
     book: the tests that every program faced besides its suites'. Both mappings are keyed by a candidate's
-    `duplicate_of`; its suites are in the order of sampling. finds: what the suites' tests find; None where
+    `duplicate_of`; its suites are in the order of sampling. detections: what the suites' tests kill; None where
     `rewards.test_value` is the paper's.
     """
 
     book: tuple[Test, ...]
     suites: Mapping[int, tuple[ValidatedSuite, ...]]
     programs: Mapping[int, ProgramOutcomes]
-    finds: Finds | None = None
+    detections: Detections | None = None
 
 
 class PendingJudgement:
@@ -180,82 +179,43 @@ def judge_group(
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
-    Where `rewards.reference` is stand_ins, no solution is run, and the question's golden tests join the book's. Raises
-    SandboxError if the judge fails.
+    Raises SandboxError if the judge fails.
     """
     written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
-    stand_ins = None
-    if config.rewards.reference == "stand_ins":
-        golden = golden_tests(replace(problem, solution=""), judge)
-        stand_ins = _stand_ins(judge, problem, [_runnable(group[index], problem, config) for index in written], golden)
-        book = tuple(dict.fromkeys((*book, *golden)))
-    validated = _validated(judge, problem, written, config, stand_ins)
+    validated = _validated(judge, problem, written, config)
     kept = {index: [test for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [test for tests in kept.values() for test in tests]
     expected = {test.call: test.expected for test in (*everyones, *book)}
-    script_seconds = _script_seconds(problem, config)
+    script_seconds, task = _script_seconds(problem, config), task_of(problem)
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
-        program = _runnable(group[index], problem, config)
-        faced = [test.call for test in (*(everyones if config.rewards.pools else tests), *book)]
+        program = task.judged(group[index].program, problem, helpers=config.sandbox.reference_names)
+        faced = [test.call for test in (*(everyones if config.rewards.pool_tests else tests), *book)]
         pending[index] = (
             submit_calls(judge, problem, program, faced)
             if script_seconds is None
             else submit_script(judge, program, faced, problem.called, script_seconds)
         )
-    finds = _submit_finds(judge, problem, tuple(dict.fromkeys(everyones)), book, config)
+    killed = _submit_mutants(judge, problem, everyones, config) if config.rewards.test_value == "mutation" else None
     programs = {index: _settled(judge, problem, program.result(), expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     programs = {index: _failed(found) if index in hung else found for index, found in programs.items()}
-    return Judgement(tuple(book), validated, programs, finds([programs[c.duplicate_of] for c in group]))
+    return Judgement(tuple(book), validated, programs, None if killed is None else killed())
 
 
-def _runnable(candidate: Candidate, problem: Problem, config: RoundConfig) -> str:
-    return task_of(problem).judged(candidate.program, problem, helpers=config.sandbox.reference_names)
+def _submit_mutants(
+    judge: Judge, problem: Problem, tests: Sequence[Test], config: RoundConfig
+) -> Callable[[], Detections]:
+    """Submits the reference's mutants on all kept tests; what is returned waits for what the tests kill."""
+    expected = {test.call: test.expected for test in tests}
+    programs = map(problem.driven, problem.mutants[: config.rewards.mutants])
+    mutants = [submit_calls(judge, problem, program, expected) for program in programs]
 
+    def killed() -> Detections:
+        ended = [_settled(judge, problem, mutant.result(), expected) for mutant in mutants]
+        return Detections(kill_sets(tests, [mutant.by_call for mutant in ended]), len(ended))
 
-def _stand_ins(judge: Judge, problem: Problem, programs: Iterable[str], golden: Sequence[Test]) -> list[str]:
-    """The different programs that pass all golden tests, and so stand in for the reference; none without tests."""
-    calls, expected = [test.call for test in golden], {test.call: test.expected for test in golden}
-    pending = {program: submit_calls(judge, problem, program, calls) for program in dict.fromkeys(programs)}
-    ended = {program: _settled(judge, problem, outcomes.result(), expected) for program, outcomes in pending.items()}
-    return [
-        program
-        for program, did in ended.items()
-        if golden and did.valid and all(verdict_on(did.by_call[test.call], test).passed for test in golden)
-    ]
-
-
-def _submit_finds(
-    judge: Judge, problem: Problem, tests: Sequence[Test], book: Sequence[Test], config: RoundConfig
-) -> Callable[[Sequence[ProgramOutcomes]], Finds | None]:
-    """Submits what `rewards.test_value` needs besides the programs' own calls.
-
-    What is returned is given what the question's programs did, and waits for what the tests find.
-    """
-    value, calls = config.rewards.test_value, [test.call for test in tests]
-    if value == "mutation":
-        expected = {test.call: test.expected for test in tests}
-        programs = map(problem.driven, problem.mutants[: config.rewards.mutants])
-        mutants = [submit_calls(judge, problem, program, calls) for program in programs]
-
-        def killed() -> Finds:
-            ended = [_settled(judge, problem, mutant.result(), expected) for mutant in mutants]
-            return Finds(failing(tests, dict(enumerate(mutant.by_call for mutant in ended))), len(ended))
-
-        return lambda _: killed()
-    if value == "coverage":
-        taken = submit_branches(judge, problem, tests)
-        return lambda _: taken()
-
-    def failed(siblings: Sequence[ProgramOutcomes]) -> Finds | None:
-        if value == "paper":
-            return None
-        executed = {i: sibling.by_call for i, sibling in enumerate(siblings) if sibling.valid}
-        on_book = frozenset[int]().union(*failing(book, executed).values())
-        return SIBLING_VALUES[value](failing(tests, executed), on_book)
-
-    return failed
+    return killed
 
 
 def _settled(judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]) -> ProgramOutcomes:
@@ -278,11 +238,8 @@ def _validated(
     problem: Problem,
     written: Mapping[int, Sequence[Suite]],
     config: RoundConfig,
-    stand_ins: Sequence[str] | None,
 ) -> dict[int, tuple[ValidatedSuite, ...]]:
-    """Every program's suites, validated against the reference, or against its stand-ins. A call that the question does
-    not allow is invalid and dropped.
-    """
+    """Every program's suites, validated against the reference. A call that the question does not allow is dropped."""
     suites = [suite for own in written.values() for suite in own]
     script_seconds, task = _script_seconds(problem, config), task_of(problem)
     scripts = None if script_seconds is None else [index for index, own in written.items() for _ in own]
@@ -299,10 +256,7 @@ def _validated(
     literals = {test.stated: encode_stated(test.stated, problem.task) for tests in permitted for test in tests}
     calls = [[test.call for test in tests] for tests in permitted]
     computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in permitted]
-    if stand_ins is None:
-        outcomes = _outcomes(judge, reference, calls, scripts)
-    else:
-        outcomes = _agreed(judge, problem, stand_ins, calls, config.rewards.suite_size)
+    outcomes = _outcomes(judge, reference, calls, scripts)
     predicted = config.method.answer_prediction
     answers = _outcomes(judge, stated, computed if predicted else [[] for _ in suites], scripts)
     validated = []
@@ -325,23 +279,6 @@ def _validated(
         validated.append(replace(judged, invalid=judged.invalid + invalid))
     in_order = iter(validated)
     return {index: tuple(next(in_order) for _ in own) for index, own in written.items()}
-
-
-def _agreed(
-    judge: Judge, problem: Problem, stand_ins: Sequence[str], suites: Sequence[Sequence[str]], suite_size: int
-) -> list[Mapping[str, Outcome]]:
-    """What all stand-ins return to each suite's calls; each has what a reference has for a suite."""
-    limits = _reference_limits(allowed(problem, judge.limits), suite_size, None)
-
-    def outcomes(program: str) -> list[Mapping[str, Outcome]]:
-        job = Job(program, (), limits, problem.called, task=problem.task)
-        return _outcomes(judge, lambda calls: replace(job, calls=calls), suites, None)
-
-    each = [outcomes(program) for program in stand_ins]
-    return [
-        {call: unanimous([known[i][call] for known in each], call, problem.tolerance) for call in suite}
-        for i, suite in enumerate(suites)
-    ]
 
 
 def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | None) -> Limits:

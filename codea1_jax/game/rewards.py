@@ -95,7 +95,7 @@ def suite_reward(
 ) -> SuiteReward:
     """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the share of unprintable characters.
 
-    value: stands in the place of adv (`values.worth`); None: nothing does.
+    value: stands in the place of adv (`values.suite_value`); None: adv counts.
     """
     val = validity(len(suite.failed), suite.invalid, config.suite_size)
     adv = adversarial(suite, book, config) if value is None else value

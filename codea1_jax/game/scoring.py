@@ -29,7 +29,7 @@ from codea1_jax.game.rollouts import (
 )
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
-from codea1_jax.game.values import Finds, worth
+from codea1_jax.game.values import Detections, suite_value
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -71,7 +71,15 @@ def _judged(problem: Problem, candidate: Candidate, judgement: Judgement, config
     *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
     suites = [
         _suite_rollout(
-            problem, candidate, written, suite, on_suite, on_book, judgement.finds, config, code_valid=outcomes.valid
+            problem,
+            candidate,
+            written,
+            suite,
+            on_suite,
+            on_book,
+            judgement.detections,
+            config,
+            code_valid=outcomes.valid,
         )
         for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
@@ -93,7 +101,7 @@ def _suite_rollout(
     validated: ValidatedSuite,
     verdicts: tuple[Verdict, ...],
     on_book: tuple[Verdict, ...],
-    finds: Finds | None,
+    detections: Detections | None,
     config: RoundConfig,
     *,
     code_valid: bool,
@@ -104,7 +112,9 @@ def _suite_rollout(
     earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
     score = SuiteScore(found, validated.invalid, text)
-    value = None if finds is None else worth(earning, finds, rewards.suite_size, rewards.redundancy_price)
+    value = None
+    if detections is not None:
+        value = suite_value(earning, detections, rewards.suite_size, rewards.redundancy_price)
     reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=rewards, value=value)
     if config.functions.test is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
@@ -145,7 +155,7 @@ def _verdicts(
     outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: RoundConfig
 ) -> list[tuple[Verdict, ...]]:
     """The verdicts on all that a program faced, in order."""
-    if outcomes.in_script is None or config.rewards.pools:
+    if outcomes.in_script is None or config.rewards.pool_tests:
         return [verdicts_on(outcomes, tests) for tests in suites]
     in_script = iter(outcomes.in_script)
     return [tuple(verdict_on(next(in_script), test) for test in tests) for tests in suites]

@@ -26,19 +26,6 @@ class ValidatedSuite:
     hung: bool = False
 
 
-def unanimous(outcomes: Sequence[Outcome], call: str, tolerance: Tolerance = EXACT) -> Outcome:
-    """What stands in for the reference's outcome of a call: what all programs that are taken for right return.
-
-    CURE (arXiv 2506.03136) takes a test for right if all programs pass it that pass every golden test. Where they
-    disagree, or there are none, the call gives no value. Its inputs are its text: no program is trusted with them.
-    """
-    values = [outcome.value for outcome in outcomes]
-    first = values[0] if values else None
-    if first is None or not all(value is not None and tolerance.same(value, first) for value in values):
-        return Outcome(Status.RAISED, detail="no value that all programs agree on")
-    return Outcome(Status.RETURNED, first, inputs=call)
-
-
 def validate_suite(
     calls: Sequence[str],
     reference: Sequence[Outcome],

@@ -38,7 +38,6 @@ COLUMNS = {
         ("reward above truth", "reward_above_truth"),
     ),
 }
-FUNCTIONS_ONLY = "a1_coverage"  # branches of programs that read standard input are not counted
 RULES = {
     "pass@5": "pass@5, mut@5 and Mul are by the protocol heldout, which is ours: not to be compared with the paper's.",
     "relapse": "Relapse, forgetting and the reward above truth are of training: the programs that fail what the "
@@ -68,14 +67,14 @@ class MicroLab:
     programs: int = 8
 
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
-        """Without figures of tests, with only pairs of models in the collaboration, where one program is a column, and
-        without methods that its questions rule out."""
+        """Without figures of tests; in the collaboration pairs of models alone, where one program is a column."""
         tables = {}
         for name, paper in papers.items():
             about = "held-out questions" if name in COLUMNS else "by training step"
             about += " and training" if OF_TRAINING.keys() & dict(COLUMNS.get(name, ())).values() else ""
             title = f"{paper.title.partition(',')[0]}, {about}"
-            rows = {row: methods for row, methods in paper.rows.items() if self._is_shown(name, methods)}
+            pairs = name == "collaboration"
+            rows = {row: methods for row, methods in paper.rows.items() if len(methods) == 2 or not pairs}
             tables[name] = replace(paper.without([column for column, _ in TESTS]), title=title, rows=rows)
         return tables
 
@@ -127,11 +126,6 @@ class MicroLab:
     def heldout_file(self) -> Path:
         """Where the held-out questions are written, which are the same for every seed."""
         return self.folder / "heldout.jsonl"
-
-    def _is_shown(self, table: str, methods: tuple[str, ...]) -> bool:
-        if FUNCTIONS_ONLY in methods and self.form is micro.STREAM:
-            return False
-        return table != "collaboration" or len(methods) == 2
 
     def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: Words) -> Command:
         named = zip(("--model", "--test-model"), models, strict=False)

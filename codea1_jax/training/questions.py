@@ -20,8 +20,8 @@ from codea1_jax.training.mutants import with_mutants
 from codea1_jax.training.sources import load_problems, split
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
-from data_pipeline.validate import NO_SOLUTION, failures
-from sandbox import Judge, Task
+from data_pipeline.validate import failures
+from sandbox import Judge
 
 logger = logging.getLogger(__name__)
 
@@ -102,10 +102,6 @@ def _unfit(problem: Problem, config: Config) -> str | None:
     """Why the run cannot learn from a question; None if it can."""
     if not problem.golden_tests and METHODS[config.method.name].needs_golden_tests:
         return f"it has no golden tests, from which {config.method.name} learns"
-    if not problem.golden_tests and config.rewards.reference == "stand_ins":
-        return "it has no golden tests, by which programs stand in for its solution"
-    if problem.task is Task.STREAM and config.rewards.test_value == "coverage":
-        return "rewards.test_value=coverage: branches are counted of functions and classes only"
     return None
 
 
@@ -122,7 +118,7 @@ def _read(
             return train, micro.problems("heldout", data.heldout_problems, 0, form), (), ()
         return train, named.problems, named.refused, named.dropped
     loaded = load_problems(data.source) if given.train is None else Loaded(tuple(given.train))
-    loaded = trusted(loaded, judge, unsolved=config.rewards.reference == "stand_ins")
+    loaded = drop_unsound(loaded, judge)
     train, heldout = split(loaded.problems, data, None if named is None else named.problems)
     if named is None:
         return train, heldout, loaded.refused, loaded.dropped
@@ -132,8 +128,10 @@ def _read(
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
     """The held-out questions that are given, or named by `data.heldout`."""
     if given.heldout is not None:
-        return trusted(Loaded(tuple(given.heldout)), judge)
-    return None if config.data.heldout is None else trusted(load_problems(config.data.heldout, "data.heldout"), judge)
+        return drop_unsound(Loaded(tuple(given.heldout)), judge)
+    return (
+        None if config.data.heldout is None else drop_unsound(load_problems(config.data.heldout, "data.heldout"), judge)
+    )
 
 
 def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
@@ -163,15 +161,11 @@ def _load_benchmarks(config: Config) -> Loaded:
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
-def trusted(loaded: Loaded, judge: Judge, *, unsolved: bool = False) -> Loaded:
-    """Refuses also the problems whose solution fails their own tests, each judged by one host.
-
-    unsolved: keeps those that have no solution.
-    """
+def drop_unsound(loaded: Loaded, judge: Judge) -> Loaded:
+    """Refuses also the problems without a solution that passes their own tests; each is judged by one host."""
     mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
     reasons = gathered(lambda: dict(zip(mine, failures(tuple(mine.values()), judge), strict=True)))
-    refused = {loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None}
-    return loaded.refusing({name: reason for name, reason in refused.items() if not unsolved or reason != NO_SOLUTION})
+    return loaded.refusing({loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None})
 
 
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:

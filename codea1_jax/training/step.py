@@ -35,8 +35,7 @@ real models have them off (`configs/recipes/paper.yaml`):
 And these are off by default:
 
 - rewards.only_right: only tests that state the right answer earn for what they find.
-- rewards.test_value: what a suite's tests find of wrong siblings, mutants or branches, in the place of `adversarial`.
-- rewards.reference=stand_ins: programs that pass a question's golden tests stand in for its solution.
+- rewards.test_value: what a suite's tests find of mutants of the reference, in the place of `adversarial`.
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
 - rewards.advantages: centred (Dr. GRPO), rloo, reinforce++ or maxrl, in place of grpo.

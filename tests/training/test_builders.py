@@ -178,20 +178,10 @@ def test_questions_given_in_python_stand_in_for_those_of_the_configuration():
     assert (len(questions.train), questions.heldout) == (8, (right,))
 
 
-def test_questions_without_a_solution_are_trained_on_where_programs_stand_in_for_it_and_never_held_out():
+def test_questions_without_a_solution_are_refused():
     unsolved = Problem("unsolved", "Negate x.", "", "neg", ("assert neg(1) == -1",))
-    untested = replace(unsolved, id="untested", golden_tests=())
-    wrong = replace(unsolved, id="wrong", solution="def neg(x):\n    return x")
-    given = GivenQuestions([unsolved, untested, wrong], [replace(unsolved, id="held out")])
-    questions = questions_of("rewards.reference=stand_ins", given=given)
-    assert (questions.train, questions.heldout) == ((unsolved,), ())
-    assert {refusal.id: refusal.reason.partition(":")[0] for refusal in questions.refused} == {
-        "wrong": "the solution fails tests (1 of 1)",
-        "held out": "it has no solution",
-        "untested": "it has no golden tests, by which programs stand in for its solution",
-    }
     with pytest.raises(UserError, match="leaves 0 questions, holds 0 out and refuses"):
-        questions_of(given=given)
+        questions_of(given=GivenQuestions([unsolved]))
 
 
 def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():

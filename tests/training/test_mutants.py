@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.game.judging import submit_calls
 from codea1_jax.training.mutants import with_mutants
@@ -104,14 +103,3 @@ def test_a_run_rewarded_by_mutants_has_them_of_the_questions_it_trains_on_and_ev
     assert plain.heldout == rewarded.heldout and any(problem.mutants for problem in plain.heldout)
     assert all(problem.solution not in problem.mutants for problem in plain.heldout)
     assert not any(problem.mutants for problem in questions("method.name=golden").heldout)  # nobody is shown them
-
-
-def test_branches_are_not_counted_of_streams(pool, tmp_path):
-    config = load(
-        Config, "micro-stream/a1", ["rewards.test_value=coverage", "data.problems=16", f"run.directory={tmp_path}/run"]
-    )
-    with pytest.raises(UserError, match=r"leaves 0 questions, holds \d+ out and refuses 16"):
-        make_training(config, pool)
-    assert (
-        "rewards.test_value=coverage: branches are counted of functions" in (tmp_path / "run.refused.jsonl").read_text()
-    )
