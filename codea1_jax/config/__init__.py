@@ -1,6 +1,6 @@
 """Every key of a run, section by section, and the presets that set them. Imports pydantic and yaml only."""
 
-from codea1_jax.config.data import CurriculumConfig, DataConfig
+from codea1_jax.config.data import DataConfig
 from codea1_jax.config.devices import HostsConfig, MeshConfig, OffloadConfig
 from codea1_jax.config.learner import (
     GRPOConfig,
@@ -26,7 +26,6 @@ __all__ = [
     "ArchitectureConfig",
     "CheckpointConfig",
     "Config",
-    "CurriculumConfig",
     "DataConfig",
     "Estimator",
     "EvalConfig",

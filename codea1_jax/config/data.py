@@ -10,24 +10,6 @@ from codea1_jax.config.model import MicroTask
 from codea1_jax.config.section import Section
 
 
-class CurriculumConfig(Section):
-    """Which of the next questions a step takes: those that a policy succeeds at about half of the time."""
-
-    role: Literal["code", "test"] = Field(
-        default="code",
-        description="whose success: the share of its programs that pass all that they face, or of its suites that are "
-        "valid throughout",
-    )
-    candidates: int = Field(default=3, ge=2, description="questions that are looked at, for each that is taken")
-    floor: float = Field(
-        default=0.25,
-        gt=0,
-        le=1,
-        description="share of a step's questions that are taken in their order, whatever is known of them, so that "
-        "none is starved",
-    )
-
-
 class DataConfig(Section):
     """Questions to train on and held-out questions to measure by."""
 
@@ -60,9 +42,6 @@ class DataConfig(Section):
         ge=0,
         lt=1,
         description="share of a file's questions that is held out, chosen by a hash; 0: none. Not used with `heldout`",
-    )
-    curriculum: CurriculumConfig | None = Field(
-        default=None, description="a step's questions are chosen by how the policies did on them before; none: all"
     )
     heldout_problems: int = Field(
         default=256,

@@ -133,16 +133,11 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _chooses_questions_by_verdicts_that_are_there(self) -> Config:
-        method = METHODS[self.method.name]
-        for key, chosen in (("train.refill", self.train.refill), ("data.curriculum", self.data.curriculum)):
-            if chosen and self.train.async_steps:
-                raise ValueError(f"{key}: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0")
-            if chosen and method.supervised:
-                raise ValueError(f"{key}: method.name={self.method.name} plays no question; leave it out")
-        if self.data.curriculum is not None and self.data.curriculum.role not in method.roles:
-            role = self.data.curriculum.role
-            raise ValueError(f"data.curriculum.role={role}: method.name={self.method.name} does not train that role")
+    def _refills_by_verdicts_that_are_there(self) -> Config:
+        if self.train.refill and self.train.async_steps:
+            raise ValueError("train.refill: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0")
+        if self.train.refill and METHODS[self.method.name].supervised:
+            raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -25,18 +25,6 @@ def can_teach(question: QuestionRollout, role: Role) -> bool:
     )
 
 
-def success_rate(question: QuestionRollout, role: Role) -> float | None:
-    """The share of a group's programs that pass all that they faced, or of its suites that are valid throughout.
-
-    None if the Test LLM learns from none.
-    """
-    if role == "code":
-        succeeded = [program.passed for program in question.programs]
-    else:
-        succeeded = [_valid(suite) for suites in _learned_suites(question) for suite in suites]
-    return sum(succeeded) / len(succeeded) if succeeded else None
-
-
 def _learned_suites(question: QuestionRollout) -> list[Sequence[SuiteRollout]]:
     return [suites for p in question.programs if (suites := [suite for suite in p.suites if suite.trained_on])]
 

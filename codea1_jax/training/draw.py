@@ -1,16 +1,14 @@
-"""What a step plays: the next questions or the best of them, and further ones in place of those that teach nothing."""
+"""What a step plays: the next questions, and further ones in place of those that teach nothing."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 import grain
 
 from codea1_jax.config import METHODS
-from codea1_jax.game.outcomes import can_teach, success_rate
+from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout, StepRollouts
 from codea1_jax.training.parts import Training, goodput
 from codea1_jax.training.state import State
@@ -18,7 +16,6 @@ from codea1_jax.training.step import begin, book_after
 from data_pipeline import Problem
 
 REFILL_STREAM = 2**31 - 2  # no training step has this number, nor has an evaluation
-UNKNOWN = 0.5  # the rate of a question that was not played: as good as any
 
 Draws = grain.DatasetIterator[tuple[Problem, ...]]
 
@@ -29,11 +26,11 @@ def play(training: Training, state: State, questions: Draws) -> StepRollouts:
     The questions and the random streams follow from the state alone: a resumed run plays the same.
     """
     before, most = training.games.counters(), training.steps.refill
-    played = begin(training, state, next_problems(training, state, questions)).result()
+    played = begin(training, state, next(questions)).result()
     rounds = 0
     while rounds < most and not _is_full(training, played):
         following = replace(state, book=book_after(training, state, played))
-        problems, stream = next_problems(training, state, questions), (REFILL_STREAM, state.step, rounds)
+        problems, stream = next(questions), (REFILL_STREAM, state.step, rounds)
         played = _joined(played, begin(training, following, problems, stream).result())
         rounds += 1
     if not most:
@@ -44,33 +41,6 @@ def play(training: Training, state: State, questions: Draws) -> StepRollouts:
     }
     figures = goodput(training.games.work_since(before), played.seconds)
     return replace(played, groups=groups, figures={**figures, **dropped, "refill/rounds": float(rounds)})
-
-
-def next_problems(training: Training, state: State, questions: Draws) -> tuple[Problem, ...]:
-    """The questions that a round is played on."""
-    curriculum = training.curriculum
-    if curriculum is None:
-        return next(questions)
-    drawn = chain.from_iterable(next(questions) for _ in range(curriculum.candidates))
-    candidates = tuple({problem.id: problem for problem in drawn}.values())
-    return least_settled(candidates, state.rates, training.steps.questions, curriculum.floor)
-
-
-def least_settled(
-    candidates: Sequence[Problem], rates: Mapping[str, float], count: int, floor: float
-) -> tuple[Problem, ...]:
-    """`count` candidates: the first ones for a share of `floor`, then those whose success rate is nearest to a half."""
-    first = math.ceil(floor * count)
-    rest = sorted(candidates[first:], key=lambda problem: abs(rates.get(problem.id, UNKNOWN) - UNKNOWN))
-    return (*candidates[:first], *rest[: count - first])
-
-
-def rates_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, float]:
-    """The success rates by which a curriculum chooses, each of the last time a question was played."""
-    if training.curriculum is None:
-        return state.rates
-    rates = {each.problem.id: success_rate(each, training.curriculum.role) for each in rollouts.questions}
-    return {**state.rates, **{question: rate for question, rate in rates.items() if rate is not None}}
 
 
 def _is_full(training: Training, played: StepRollouts) -> bool:

@@ -24,7 +24,7 @@ from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.advice import mismatch_advice, step_advice
-from codea1_jax.training.draw import Draws, play, rates_after
+from codea1_jax.training.draw import Draws, play
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
@@ -60,8 +60,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     run.check_saving()
                     place = questions.get_state()
                     pending = _begin_ahead(training, state, rollouts, questions)
-                    rates = rates_after(training, state, rollouts)
-                    after = {"data": place, "ahead": pending and sampled_round(pending), "rates": rates}
+                    after = {"data": place, "ahead": pending and sampled_round(pending)}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, CheckpointConfig, Config, CurriculumConfig, MethodConfig, Role, TrainConfig
+from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, TrainConfig
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.config import RoundConfig
@@ -104,7 +104,6 @@ class Training:
     method: MethodConfig
     steps: TrainConfig
     checkpoint: CheckpointConfig
-    curriculum: CurriculumConfig | None
     seed: int
 
     @property
@@ -146,6 +145,5 @@ def make_training(
         method=config.method,
         steps=config.train,
         checkpoint=config.checkpoint,
-        curriculum=config.data.curriculum,
         seed=config.run.seed,
     )

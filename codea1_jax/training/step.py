@@ -44,7 +44,6 @@ And these are off by default:
 - grpo.loss=cispo, grpo.ratio=sequence (GSPO), grpo.normalizer=constant (Dr. GRPO), grpo.importance_cap and what it
   bounds, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every, grpo.skip_zero_advantage.
 - train.refill: groups in which all succeed or all fail make way for those of further questions.
-- data.curriculum: of the next questions a step takes those that a policy succeeds at half of the time.
 - train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base; rollout.kv_cache_dtype=fp8, rollout.weight_dtype=int8: a coarser sampler.

@@ -1,9 +1,8 @@
-"""Groups that teach nothing make way for others (train.refill), and questions are chosen by what is known of them."""
+"""Groups that teach nothing make way for others (train.refill)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 from interrupted_run import interrupted_after, train_from
@@ -13,17 +12,16 @@ from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.config import Config, load
 from codea1_jax.game.outcomes import can_teach
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.training.draw import least_settled, play
+from codea1_jax.training.draw import play
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import pack_state
 from codea1_jax.training.step import begin
-from data_pipeline import micro
 
-PRESET, BOTH = "micro/a1_paper", ("train.refill=2", "data.curriculum={candidates: 2}")
-CONFIG = load(Config, PRESET, [*SETTINGS, *BOTH, "run.directory=unused", "eval.every=0"])
+PRESET = "micro/a1_paper"
+CONFIG = load(Config, PRESET, [*SETTINGS, "train.refill=2", "run.directory=unused", "eval.every=0"])
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +32,6 @@ def training() -> Iterator[Training]:
 
 def open_run(directory: Path, *, again: bool = False) -> RunDir:
     return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
-
-
-def test_the_questions_taken_are_the_first_ones_and_those_that_are_least_settled():
-    draw = Random(0)
-    candidates = micro.problems("train", 24, 0)
-    for _ in range(50):
-        rates = {problem.id: draw.choice([0.0, 0.125, 0.5, 0.75, 1.0]) for problem in draw.sample(candidates, 16)}
-        taken = least_settled(candidates, rates, 8, 0.25)
-        assert len({problem.id for problem in taken}) == 8
-        assert taken[:2] == candidates[:2]
-        distance = {problem.id: abs(rates.get(problem.id, 0.5) - 0.5) for problem in candidates[2:]}
-        assert sorted(distance.values())[:6] == sorted(distance[problem.id] for problem in taken[2:])
-    assert least_settled(candidates, {}, 8, 0.25) == candidates[:8]  # nothing is known
-    assert least_settled(candidates, {problem.id: 1.0 for problem in candidates[:16]}, 8, 1.0) == candidates[:8]
 
 
 def test_a_step_plays_on_until_its_groups_teach_and_learns_from_those_first(training):
@@ -85,9 +69,7 @@ def test_a_run_that_is_stopped_ends_the_same(training, tmp_path):
     ):
         train_from(run, training)
     with open_run(tmp_path / "stopped", again=True) as run:
-        state = resume(training, run)
-        assert state.rates and set(state.rates) <= {problem.id for problem in training.questions.train}
-        resumed = train(training, state, run)
+        resumed = train(training, resume(training, run), run)
     assert pack_state(replace(resumed, policies={}))[1] == pack_state(replace(end, policies={}))[1]
     assert without_times(tmp_path / "stopped") == without_times(tmp_path / "straight")
 
@@ -96,9 +78,7 @@ def test_a_run_that_is_stopped_ends_the_same(training, tmp_path):
     ("overrides", "says"),
     [
         (["train.refill=1", "train.async_steps=1"], "train.refill: a step that is drawn ahead cannot wait"),
-        (["data.curriculum={}", "train.async_steps=1"], "data.curriculum: a step that is drawn ahead cannot wait"),
         (["train.refill=1", "method.name=sft"], "train.refill: method.name=sft plays no question"),
-        (["data.curriculum.role=test", "method.name=golden"], "method.name=golden does not train that role"),
     ],
 )
 def test_what_cannot_choose_by_verdicts_is_refused(overrides, says):

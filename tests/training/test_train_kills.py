@@ -15,7 +15,6 @@ from codea1_jax.run.telemetry import rollouts_path
 from data_pipeline import micro, problem_files
 from sandbox import Task
 
-CHOSEN = ("train.refill=2", "data.curriculum={candidates: 2}")
 DAPO = (
     "train.refill=2",
     "rewards={advantages: rloo, test_value: mutation, only_right: true}",
