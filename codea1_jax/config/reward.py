@@ -8,7 +8,7 @@ from pydantic import Field
 
 from codea1_jax.config.section import Section
 
-Estimator = Literal["grpo", "centred", "rloo", "reinforce++", "maxrl"]
+Estimator = Literal["grpo", "centred", "rloo"]
 
 
 class RewardConfig(Section):
@@ -59,8 +59,7 @@ class RewardConfig(Section):
     advantages: Estimator = Field(
         default="grpo",
         description="of a group's rewards r, minus their mean: grpo divides by their standard deviation; centred does "
-        "not (Dr. GRPO); rloo takes the mean of the others; reinforce++ divides by the standard deviation over the "
-        "whole step; maxrl by the mean",
+        "not (Dr. GRPO); rloo takes the mean of the others",
     )
     code: str | None = Field(
         default=None,

@@ -135,7 +135,9 @@ class Config(Section):
     @model_validator(mode="after")
     def _refills_by_verdicts_that_are_there(self) -> Config:
         if self.train.refill and self.train.async_steps:
-            raise ValueError("train.refill: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0")
+            raise ValueError(
+                "train.refill: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0"
+            )
         if self.train.refill and METHODS[self.method.name].supervised:
             raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
         return self

@@ -38,7 +38,7 @@ And these are off by default:
 - rewards.test_value: what a suite's tests find of mutants of the reference, in the place of `adversarial`.
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
-- rewards.advantages: centred (Dr. GRPO), rloo, reinforce++ or maxrl, in place of grpo.
+- rewards.advantages: centred (Dr. GRPO) or rloo, in place of grpo.
 - rollout.share_programs: identical programs of a question share one set of suites.
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
 - grpo.loss=cispo, grpo.ratio=sequence (GSPO), grpo.normalizer=constant (Dr. GRPO), grpo.importance_cap and what it
@@ -69,7 +69,6 @@ from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts
 from codea1_jax.game.round import Game, Pending, begin_round
 from codea1_jax.learn import Trajectory, Wait
-from codea1_jax.learn.advantages import scaled_over_step
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
 from codea1_jax.training.parts import Training, goodput
@@ -107,9 +106,7 @@ def learn(
     """
     book = book_after(training, state, rollouts)
     policies, seconds, learned = dict(state.policies), dict(rollouts.seconds), {}
-    over_step = training.games.config.rewards.advantages == "reinforce++"
-    for name, own in rollouts.groups.items():
-        groups = scaled_over_step(own) if over_step else own
+    for name, groups in rollouts.groups.items():
         learner, started = training.policies.learners[name], time.perf_counter()
         show = partial(report, f"updating {name}", parts="micro-batches")
         policies[name], figures = learner.update(

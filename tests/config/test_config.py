@@ -165,8 +165,6 @@ def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
 VARIANTS = {
     "dr_grpo": {"rewards.advantages": "centred", "grpo.normalizer": "constant", "grpo.kl_coef": 0.0},
     "rloo": {"rewards.advantages": "rloo"},
-    "reinforce++": {"rewards.advantages": "reinforce++"},
-    "maxrl": {"rewards.advantages": "maxrl"},
     "cispo": {"grpo.loss": "cispo", "grpo.clip_low": 1.0, "grpo.clip_high": 4.0, "grpo.kl_coef": 0.0},
     "gspo": {"grpo.ratio": "sequence", "grpo.clip_low": 3e-4, "grpo.clip_high": 4e-4, "grpo.kl_coef": 0.0},
     "dapo": {"train.refill": 3, "grpo.mask_truncated": True, "grpo.kl_coef": 0.0, "grpo.skip_zero_advantage": True},
@@ -174,18 +172,13 @@ VARIANTS = {
     "sequence_tis": {"grpo.importance": "sequence", "grpo.importance_cap": 2.0},
     "icepop": {"grpo.importance": "icepop", "grpo.importance_floor": 0.5, "grpo.importance_cap": 5.0},
     "geometric": {"grpo.importance": "geometric", "grpo.importance_floor": 0.999, "grpo.importance_cap": 1.001},
-    "discrimination": {"rewards.test_value": "discrimination"},
-    "regression": {"rewards.test_value": "regression"},
     "mutation": {"rewards.test_value": "mutation", "rewards.redundancy_price": 0.1},
     "right_mutation": {
         "rewards.test_value": "mutation",
         "rewards.redundancy_price": 0.1,
         "rewards.only_right": True,
     },
-    "coverage": {"rewards.test_value": "coverage", "rewards.redundancy_price": 0.1},
-    "no_reference": {"rewards.reference": "stand_ins"},
     "refill": {"train.refill": 3},
-    "curriculum": {"data.curriculum.role": "code", "data.curriculum.candidates": 3, "data.curriculum.floor": 0.25},
 }
 
 
@@ -266,10 +259,6 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rollout.samples=2.5", "rollout.samples: must be a whole number, not 2.5"),
         ("rollout=3", "rollout: must be a section of keys, as in {key: value}, not 3"),
         ("train.steps=-1", "train.steps: must be 0 or more, not -1"),
-        (
-            "rewards={test_value: coverage, reference: stand_ins}",
-            "rewards: test_value=coverage looks at the solution; leave reference=stand_ins out",
-        ),
         ("rewards.difficulty=hard", "rewards.difficulty: must be 'fraction' or 'any', not 'hard'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),

@@ -31,7 +31,6 @@ from codea1_jax.common.errors import Interrupted
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.evals.during_training import EVAL_STREAM
-from codea1_jax.learn import Groups, Learner, PolicyState
 from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.run.rundir import RunDir
@@ -217,35 +216,6 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert drawn == pytest.approx(sum(len(program.response.completion.tokens) for program in programs))
     assert 0 < metrics["decode_goodput/generate_tests"] <= 1
     assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
-
-
-def test_reinforce_plus_plus_takes_one_standard_deviation_of_all_that_a_policy_learns_from(training, monkeypatch):
-    """What the learners get in a step, by the rewards alone."""
-    rewards = training.games.config.rewards.model_copy(update={"advantages": "reinforce++"})
-    games = replace(training.games, config=replace(training.games.config, rewards=rewards))
-    ruled, state = replace(training, games=games), start(training)
-    played = begin(ruled, state, next(training.loader())).result()
-    learned: list[np.ndarray] = []
-
-    def update(_: Learner, state: PolicyState, reference: Any, groups: Groups, *__: Any, **___: Any) -> Any:
-        learned.append(np.array([item.advantage for group in groups for item in group]))
-        return state, {}
-
-    monkeypatch.setattr(Learner, "update", update)
-    learn(ruled, state, played)
-    programs = [program for question in played.questions for program in question.programs]
-    earned = [
-        [[program.reward for program in question.programs] for question in played.questions],
-        [
-            [s.reward.reward for s in program.suites]
-            for program in programs
-            if any(s.trained_on for s in program.suites)
-        ],
-    ]
-    for advantages, groups in zip(learned, earned, strict=True):
-        centred = np.concatenate([np.array(group) - np.mean(group) for group in groups])
-        np.testing.assert_allclose(advantages, centred / (centred.std() + 1e-6), atol=1e-6)
-    assert np.std(learned[1]) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_state_survives_its_own_packing(training):

@@ -17,13 +17,13 @@ SMALLER_TEST_LLM = "test.model.architecture={family: llama, hidden_size: 16, int
 OBJECTIVES = {  # advantages, losses, normalizers and corrections of what older policies have drawn; values of tests
     "whole step": (
         "train.async_steps=1",
-        "rewards.advantages=reinforce++",
+        "rewards.advantages=centred",
         "code.grpo={loss: cispo, importance: token, importance_cap: 1.01}",
         "test.grpo={normalizer: constant, importance: icepop, importance_floor: 0.99, importance_cap: 1.01}",
     ),
     "each group": (
         "train.async_steps=1",
-        "rewards.advantages=maxrl",
+        "rewards.advantages=rloo",
         "code.grpo={ratio: sequence, importance: sequence, importance_cap: 1.01}",
         "test.grpo={normalizer: constant, importance: geometric, importance_floor: 0.99, importance_cap: 1.01}",
     ),

@@ -22,9 +22,9 @@ DAPO = (
     "code.grpo.importance_cap=2",
     "test.grpo.mask_truncated=true",
 )
-AHEAD = (  # by another policy gradient, whose figures are also those of the whole step
+AHEAD = (
     "train.async_steps=1",
-    "rewards.advantages=reinforce++",
+    "rewards.advantages=centred",
     "code.grpo.loss=cispo",
     "code.grpo.importance_cap=2",
     "test.grpo.normalizer=constant",
@@ -34,7 +34,7 @@ AHEAD = (  # by another policy gradient, whose figures are also those of the who
 )
 SEQUENCES_AHEAD = (
     "train.async_steps=1",
-    "rewards.advantages=maxrl",
+    "rewards.advantages=rloo",
     "code.grpo.ratio=sequence",
     "code.grpo.importance=sequence",
     "code.grpo.importance_cap=2",
@@ -65,7 +65,6 @@ def run_and_kill(
         ((), signal.SIGKILL, 20, 1),
         ((), signal.SIGTERM, 10, 2),
         (AHEAD, signal.SIGKILL, 20, 3),
-        (CHOSEN, signal.SIGKILL, 10, 5),
         (SEQUENCES_AHEAD, signal.SIGKILL, 10, 6),
         (DAPO, signal.SIGKILL, 10, 7),
     ],
