@@ -2,7 +2,6 @@
 
 __all__ = [
     "code_blocks",
-    "config",
     "export",
     "judging",
     "outcomes",

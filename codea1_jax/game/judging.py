@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from codea1_jax.game.config import RoundConfig
+from codea1_jax.config import Config
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
@@ -157,7 +157,7 @@ class PendingJudgement:
         problem: Problem,
         group: Sequence[Candidate],
         book: Callable[[], Sequence[Test]],
-        config: RoundConfig,
+        config: Config,
     ) -> None:
         def judged() -> tuple[Judgement, float]:
             return judge_group(judge, problem, group, book(), config), time.perf_counter()
@@ -175,7 +175,7 @@ class PendingJudgement:
 
 
 def judge_group(
-    judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: RoundConfig
+    judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: Config
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
@@ -203,9 +203,7 @@ def judge_group(
     return Judgement(tuple(book), validated, programs, None if killed is None else killed())
 
 
-def _submit_mutants(
-    judge: Judge, problem: Problem, tests: Sequence[Test], config: RoundConfig
-) -> Callable[[], Detections]:
+def _submit_mutants(judge: Judge, problem: Problem, tests: Sequence[Test], config: Config) -> Callable[[], Detections]:
     """Submits the reference's mutants on all kept tests; what is returned waits for what the tests kill."""
     expected = {test.call: test.expected for test in tests}
     programs = map(problem.driven, problem.mutants[: config.rewards.mutants])
@@ -222,7 +220,7 @@ def _settled(judge: Judge, problem: Problem, program: ProgramOutcomes, expected:
     return replace(program, by_call=settled(judge, problem, program.by_call, expected))
 
 
-def _script_seconds(problem: Problem, config: RoundConfig) -> float | None:
+def _script_seconds(problem: Problem, config: Config) -> float | None:
     """The time of all that a program faces together; None where each call has its own, as each run of a stream has."""
     return None if problem.task is Task.STREAM else config.sandbox.script_seconds
 
@@ -237,7 +235,7 @@ def _validated(
     judge: Judge,
     problem: Problem,
     written: Mapping[int, Sequence[Suite]],
-    config: RoundConfig,
+    config: Config,
 ) -> dict[int, tuple[ValidatedSuite, ...]]:
     """Every program's suites, validated against the reference. A call that the question does not allow is dropped."""
     suites = [suite for own in written.values() for suite in own]

@@ -18,12 +18,12 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from codea1_jax.common.activity import report
-from codea1_jax.config import Role
-from codea1_jax.game.config import RoundConfig
+from codea1_jax.config import Config, Role
 from codea1_jax.game.judging import Judgement, PendingJudgement, golden_tests
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.rollouts import Candidate, Page, StepRollouts, WrittenSuite
 from codea1_jax.game.scoring import score_question
 from codea1_jax.game.suites import MAX_TESTS, SuiteRules
@@ -44,14 +44,15 @@ TESTS_READ = 2
 class Game:
     """The players of both roles (None: not played), the judge, and how they play.
 
-    prompts: what the players are asked by, for a method that learns without asking.
+    prompts: what the players are asked by, for a method that learns without asking. rewards: instead of the paper's.
     """
 
     code: PolicyPlayer | None
     test: PolicyPlayer | None
     judge: Judge
-    config: RoundConfig
+    config: Config
     prompts: Prompts
+    rewards: RewardFunctions = PAPER_REWARDS
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def begin_round(
         asked = time.perf_counter()
         judgements = gathered(lambda: _judgements(pending))
         questions = tuple(
-            score_question(problem, pages[i], groups[i], judgements[i], game.config)
+            score_question(problem, pages[i], groups[i], judgements[i], game.config, game.rewards)
             for i, problem in enumerate(problems)
         )
         scored = time.perf_counter()
@@ -162,7 +163,7 @@ def _suite_requests(
     return requests
 
 
-def _suite_rules(config: RoundConfig, problem: Problem) -> SuiteRules:
+def _suite_rules(config: Config, problem: Problem) -> SuiteRules:
     junk_counts = config.rewards.junk == "invalid"
     return SuiteRules(
         answers=config.method.answer_prediction,

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from codea1_jax.config import RewardConfig
-from codea1_jax.game.config import RoundConfig
+from codea1_jax.config import Config, RewardConfig
 from codea1_jax.game.judging import Judgement, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.rewards import (
+    PAPER_REWARDS,
     BookScore,
+    CodeReward,
     JudgedProgram,
     JudgedSuite,
+    RewardFunctions,
     SuiteScore,
+    TestReward,
     checked_reward,
     code_reward,
     suite_reward,
@@ -40,18 +43,19 @@ def score_question(
     page: Page,
     group: Sequence[Candidate],
     judgement: Judgement,
-    config: RoundConfig,
+    config: Config,
+    functions: RewardFunctions = PAPER_REWARDS,
 ) -> QuestionRollout:
     """Rewards, advantages, the suites to learn from and the new page, for one question's group.
 
-    `group` is in the order of sampling.
+    `group` is in the order of sampling. `functions` replace the paper's rewards.
     """
     book = judgement.book
-    judged = [_judged(problem, candidate, judgement, config) for candidate in group]
+    judged = [_judged(problem, candidate, judgement, config, functions.test) for candidate in group]
     faced = _faced(judged, judgement, config)
-    rewards = [_code_reward(problem, *each, config) for each in zip(judged, faced, strict=True)]
+    rewards = [_code_reward(problem, *each, config.rewards, functions.code) for each in zip(judged, faced, strict=True)]
     advantages = _advantages(rewards, config.rewards)
-    selected = _select_for_training(judged, config.update_n)
+    selected = _select_for_training(judged, config.train.update_n)
     programs = tuple(
         replace(
             program,
@@ -65,7 +69,9 @@ def score_question(
     return QuestionRollout(problem, page, _next_page(page, book, programs), book, programs)
 
 
-def _judged(problem: Problem, candidate: Candidate, judgement: Judgement, config: RoundConfig) -> ProgramRollout:
+def _judged(
+    problem: Problem, candidate: Candidate, judgement: Judgement, config: Config, function: TestReward | None
+) -> ProgramRollout:
     """A candidate's verdicts, and its suites' rewards and advantages."""
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
     *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
@@ -78,7 +84,8 @@ def _judged(problem: Problem, candidate: Candidate, judgement: Judgement, config
             on_suite,
             on_book,
             judgement.detections,
-            config,
+            config.rewards,
+            function,
             code_valid=outcomes.valid,
         )
         for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
@@ -102,12 +109,13 @@ def _suite_rollout(
     verdicts: tuple[Verdict, ...],
     on_book: tuple[Verdict, ...],
     detections: Detections | None,
-    config: RoundConfig,
+    rewards: RewardConfig,
+    function: TestReward | None,
     *,
     code_valid: bool,
 ) -> SuiteRollout:
     """A suite and its reward: that of `rewards`, or of the caller's own function, which is given it."""
-    text, rewards = written.response.text, config.rewards
+    text = written.response.text
     first = validated.kept[: rewards.suite_size]
     earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
@@ -116,14 +124,14 @@ def _suite_rollout(
     if detections is not None:
         value = suite_value(earning, detections, rewards.suite_size, rewards.redundancy_price)
     reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=rewards, value=value)
-    if config.functions.test is not None:
+    if function is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
-        reward = replace(reward, reward=checked_reward("test_reward", problem.id, config.functions.test(judged)))
+        reward = replace(reward, reward=checked_reward("test_reward", problem.id, function(judged)))
     return SuiteRollout(written.response, written.suite, validated, verdicts, reward)
 
 
 def _faced(
-    judged: Sequence[ProgramRollout], judgement: Judgement, config: RoundConfig
+    judged: Sequence[ProgramRollout], judgement: Judgement, config: Config
 ) -> list[tuple[tuple[Verdict, ...], ...]]:
     """Each program's verdicts on its own suites, or on the distinct valid tests of the whole group."""
     if not config.rewards.pool_tests:
@@ -133,16 +141,20 @@ def _faced(
 
 
 def _code_reward(
-    problem: Problem, program: ProgramRollout, faced: Sequence[tuple[Verdict, ...]], config: RoundConfig
+    problem: Problem,
+    program: ProgramRollout,
+    faced: Sequence[tuple[Verdict, ...]],
+    rewards: RewardConfig,
+    function: CodeReward | None,
 ) -> float:
     """A program's reward, on what it faced and on the book. The caller's own function, if any, is given the paper's."""
     scores = [SuiteScore(_failed(verdicts), 0) for verdicts in faced]
-    reward = code_reward(scores, _book_score(program.book), config.rewards)
-    if config.functions.code is None:
+    reward = code_reward(scores, _book_score(program.book), rewards)
+    if function is None:
         return reward
     own = tuple(suite.verdicts for suite in program.suites)
     seen = JudgedProgram(problem, program.response.text, program.program, program.valid, program.book, own, reward)
-    return checked_reward("code_reward", problem.id, config.functions.code(seen))
+    return checked_reward("code_reward", problem.id, function(seen))
 
 
 def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:
@@ -151,9 +163,7 @@ def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> 
     return bool(verdicts) and all(verdict.passed for verdict in verdicts)
 
 
-def _verdicts(
-    outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: RoundConfig
-) -> list[tuple[Verdict, ...]]:
+def _verdicts(outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: Config) -> list[tuple[Verdict, ...]]:
     """The verdicts on all that a program faced, in order."""
     if outcomes.in_script is None or config.rewards.pool_tests:
         return [verdicts_on(outcomes, tests) for tests in suites]

@@ -25,7 +25,7 @@ def play(training: Training, state: State, questions: Draws) -> StepRollouts:
 
     The questions and the random streams follow from the state alone: a resumed run plays the same.
     """
-    before, most = training.games.counters(), training.steps.refill
+    before, most = training.games.counters(), training.config.train.refill
     played = begin(training, state, next(questions)).result()
     rounds = 0
     while rounds < most and not _is_full(training, played):
@@ -44,18 +44,18 @@ def play(training: Training, state: State, questions: Draws) -> StepRollouts:
 
 
 def _is_full(training: Training, played: StepRollouts) -> bool:
-    wanted = training.steps.questions
+    wanted = training.config.train.questions
     return all(sum(_teaches(training, each, name) for each in played.questions) >= wanted for name in played.groups)
 
 
 def _chosen(training: Training, played: StepRollouts, name: str) -> list:
     """The groups that a policy learns from, in the order of playing: those that teach it something before others."""
     last = sorted(range(len(played.questions)), key=lambda i: not _teaches(training, played.questions[i], name))
-    return [played.groups[name][i] for i in sorted(last[: training.steps.questions])]
+    return [played.groups[name][i] for i in sorted(last[: training.config.train.questions])]
 
 
 def _teaches(training: Training, question: QuestionRollout, name: str) -> bool:
-    roles = METHODS[training.method.name].roles
+    roles = METHODS[training.config.method.name].roles
     return any(can_teach(question, role) for role, policy in roles.items() if policy == name)
 
 

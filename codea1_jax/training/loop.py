@@ -65,7 +65,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
                 if run.writes:
-                    _warn(state.step, step_advice(rollouts, training.games.config.rollout))
+                    _warn(state.step, step_advice(rollouts, training.config.rollout))
                     _warn(state.step, mismatch_advice(run.figures("train")))
                 progress.update(state.step, metrics)
         except Interrupted as asked:
@@ -102,7 +102,7 @@ def _learn_and_record(
 
 def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextManager[object]:
     """Records the step that is to be profiled, on every host for its own devices."""
-    if state.step + 1 != training.steps.profile:
+    if state.step + 1 != training.config.train.profile:
         return nullcontext()
     logger.info("step %d is profiled: %s", state.step + 1, run.path / PROFILE_FOLDER)
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
@@ -115,7 +115,7 @@ def _begin_ahead(
 
     The mistake book is never behind: its new pages are known as soon as a step is judged.
     """
-    if not training.steps.async_steps or state.step + 1 == training.total_steps:
+    if not training.config.train.async_steps or state.step + 1 == training.total_steps:
         return None
     following = replace(state, step=state.step + 1, book=book_after(training, state, rollouts), ahead=None)
     return begin(training, following, next(questions))
@@ -134,7 +134,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     game = training.games.game(policies, **sampling)
     metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
-        shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
+        shown = BEGIN[training.config.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
         ((name, groups),) = shown.groups.items()
         metrics[HELDOUT_LOGPROB] = training.policies.learners[name].mean_logprob(policies[name], groups)
     return metrics
@@ -142,7 +142,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
 
 def check_best_metric(training: Training) -> None:
     """Raises UserError if the best checkpoints would be chosen by a metric that `evaluate` does not give."""
-    settings, names = training.checkpoint, training.evaluation.names()
+    settings, names = training.config.checkpoint, training.evaluation.names()
     if settings.keep_best and settings.best_metric not in names:
         raise UserError(
             f"checkpoint.best_metric: no evaluation of this run gives {settings.best_metric}; "
@@ -175,7 +175,7 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
-    settings = training.checkpoint
+    settings = training.config.checkpoint
     judged = settings.keep_best > 0 and run.has_logged("eval", state.step)
     kept = settings.keep_every > 0 and _due(state.step, settings.keep_every)
     return state.step == training.total_steps or _due(state.step, settings.every) or kept or judged

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, TrainConfig
+from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.round import Game
@@ -55,12 +54,16 @@ class Policies:
 
 @dataclass(frozen=True)
 class Games:
-    """Everything of a game but its players' parameters. roles: the policy that plays each trained role."""
+    """Everything of a game but its players' parameters. roles: the policy that plays each trained role.
+
+    rewards: instead of the paper's.
+    """
 
     roles: Mapping[Role, str]
     samplers: Mapping[Role, RoleSampler]
     judge: Judge
-    config: RoundConfig
+    config: Config
+    rewards: RewardFunctions
 
     def game(self, params: Mapping[str, Params], **sampling: float) -> Game:
         """The game of a training step, with every policy's parameters by its name.
@@ -72,7 +75,8 @@ class Games:
             name, sampler = self.roles.get(role), self.samplers[role]
             return None if name is None else sampler.player(params[name], replace(sampler.sampling, **sampling))
 
-        return Game(player("code"), player("test"), self.judge, self.config, self.samplers["test"].prompts)
+        prompts = self.samplers["test"].prompts
+        return Game(player("code"), player("test"), self.judge, self.config, prompts, self.rewards)
 
     def counters(self) -> dict[Role, Counters]:
         """What every role's sampler has done so far."""
@@ -97,23 +101,20 @@ def goodput(work: Mapping[Role, Counters], seconds: Mapping[str, float]) -> dict
 class Training:
     """All that training uses and does not change."""
 
+    config: Config
     policies: Policies
     games: Games
     evaluation: Evaluation
     questions: Questions
-    method: MethodConfig
-    steps: TrainConfig
-    checkpoint: CheckpointConfig
-    seed: int
 
     @property
     def total_steps(self) -> int:
         """Steps of the whole run."""
-        return self.steps.total_steps(len(self.questions.train))
+        return self.config.train.total_steps(len(self.questions.train))
 
     def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
         """The training questions, a batch a step, from the beginning."""
-        return batches(self.questions.train, self.steps.questions, self.seed)
+        return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
 
 
 def make_training(
@@ -138,12 +139,9 @@ def make_training(
         method.supervised,
     )
     return Training(
+        config,
         policies=Policies(named, initial_weights(config), mesh, learning, learners),
-        games=Games(method.roles, samplers, judge, RoundConfig.of(config, rewards)),
+        games=Games(method.roles, samplers, judge, config, rewards),
         evaluation=evaluation,
         questions=questions,
-        method=config.method,
-        steps=config.train,
-        checkpoint=config.checkpoint,
-        seed=config.run.seed,
     )

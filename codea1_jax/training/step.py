@@ -87,7 +87,7 @@ def begin(
     game, before, ahead = training.games.game(params(training, state)), training.games.counters(), state.ahead
     if ahead is not None:
         game = replaying(game, ahead)
-    pending = BEGIN[training.method.name](game, problems, state.book, stream or (state.step,))
+    pending = BEGIN[training.config.method.name](game, problems, state.book, stream or (state.step,))
     seconds = pending.seconds if ahead is None else ahead.seconds
     work = training.games.work_since(before) if ahead is None else ahead.work
 
@@ -151,13 +151,13 @@ def params(training: Training, state: State) -> dict[str, Params]:
 
 
 def _has_book(training: Training) -> bool:
-    return training.method.mistake_book and "test" in METHODS[training.method.name].roles
+    return training.config.method.mistake_book and "test" in METHODS[training.config.method.name].roles
 
 
 def _played_metrics(training: Training, rollouts: StepRollouts) -> dict[str, float]:
     if not rollouts.questions:
         return {}
-    with_tests = "test" in METHODS[training.method.name].roles
+    with_tests = "test" in METHODS[training.config.method.name].roles
     of_book = book_metrics(rollouts.questions) if _has_book(training) else {}
     return round_metrics(rollouts.questions, with_tests=with_tests) | of_book
 

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from game_config import game_config
 from scripted import scripted_game
 from tiny_run import start_codea1, train_arguments
 from workers import free_port
 
 from codea1_jax import cli
 from codea1_jax.config import Config, RolloutConfig, dump, load
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.round import begin_round
 from codea1_jax.run.rundir import check_same_run
 from codea1_jax.training.judges import make_judge
@@ -139,7 +139,7 @@ DOUBLE = Problem(
 LAZY = "def f(x):\n    while x == 3:\n        pass\n    return 2 * x"
 PROGRAMS = [DOUBLE.solution, "def f(x): return x + 1", "def f(x) return x", LAZY]
 SUITES = ["assert f(1) == 2\nassert f(3) == 6\nassert f([0]) == [0, 0]", "assert f(0) == 0\nassert f('a') == 2\nf(1)"]
-RULES = RoundConfig(RolloutConfig(samples=4, suites=2))
+RULES = game_config(RolloutConfig(samples=4, suites=2))
 
 
 def play(config: Config):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from game_config import game_config
 from scripted import CONFIG, scripted_game
 
-from codea1_jax.config import RewardConfig, RolloutConfig
-from codea1_jax.game.config import RoundConfig
+from codea1_jax.config import RewardConfig, TrainConfig
 from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout
 from codea1_jax.game.round import begin_round
@@ -29,7 +29,7 @@ def pool() -> Iterator[SandboxPool]:
 def play(pool: SandboxPool, suites: dict[str, list[str]], rewards: RewardConfig = CONFIG.rewards) -> QuestionRollout:
     """A round of these programs, each with two suites against it."""
     programs = list(suites)
-    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=rewards, update_n=2)
+    rules = game_config(rewards=rewards, train=TrainConfig(update_n=2))
     answers = {(QUESTION, program): said for program, said in suites.items()}
     game = scripted_game(pool, {QUESTION: programs}, answers, rules)
     (question,) = begin_round(game, [PROBLEM], {}, (1,)).result().questions

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from game_config import game_config
 from paper_rounds import PROGRAMS, SUITES, Outcome, Round, outcomes, rounds
 from scripted import scripted_game
 
 from codea1_jax.config import Config, RolloutConfig, load
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import submit_script
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
@@ -39,11 +39,11 @@ def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
     """One question's rounds by the project, as its preset has them."""
     sandbox = PRESET.sandbox
     assert sandbox.script_seconds is not None
-    config = RoundConfig(
+    config = game_config(
         RolloutConfig(samples=PROGRAMS, suites=SUITES),
-        PRESET.method,
-        PRESET.rewards,
-        sandbox.model_copy(update={"script_seconds": SCRIPT_SECONDS}),
+        method=PRESET.method,
+        rewards=PRESET.rewards,
+        sandbox=sandbox.model_copy(update={"script_seconds": SCRIPT_SECONDS}),
     )
     page: Page = {}
     found = []

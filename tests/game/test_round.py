@@ -8,13 +8,13 @@ from statistics import fmean
 
 import pytest
 import yaml
+from game_config import game_config
 from own_rows import RowFiles
 from scripted import PROMPTS, requests_of, scripted_game
 
 import data_pipeline
-from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
+from codea1_jax.config import Config, MethodConfig, RewardConfig, RolloutConfig, TrainConfig
 from codea1_jax.game import export
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import begin_round
@@ -24,7 +24,7 @@ from data_pipeline import Problem
 from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError, SandboxPool, Test
 
 LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
-PAPER = RoundConfig(RolloutConfig(samples=4, suites=2))
+PAPER = game_config(RolloutConfig(samples=4, suites=2))
 GCD, SEARCH, SECOND = QUESTIONS = ("Own_1", "Own_2", "Own_3")
 
 
@@ -293,13 +293,13 @@ def play(
     suites: Mapping[str, Sequence[str]],
     book: Page | None = None,
     *,
-    rules: RoundConfig = PAPER,
+    rules: Config = PAPER,
     share_programs: bool = False,
     longest_prompt: int = 10_000,
 ) -> tuple[QuestionRollout, int]:
     """A round of the small question, and how many programs the Test LLM was shown."""
     rollout = RolloutConfig(samples=len(said), suites=2, share_programs=share_programs)
-    config = replace(rules, rollout=rollout)
+    config = rules.model_copy(update={"rollout": rollout})
     shown = {(SMALL.question, program): written for program, written in suites.items()}
     game = scripted_game(pool, {SMALL.question: said}, shown, config, longest_prompt)
     round_ = begin_round(game, [SMALL], {"small": book or {}}, (0,)).result()
@@ -319,7 +319,7 @@ def test_twins_share_one_set_of_suites_and_only_the_first_stands_for_election(po
         [EASY] * 2,
     ]
     assert selected(shared) == [1]
-    two = RoundConfig(update_n=2)
+    two = game_config(train=TrainConfig(update_n=2))
     assert selected(play(pool, said, suites, share_programs=True, rules=two)[0]) == [0, 1]
     assert selected(play(pool, said, suites, rules=two)[0]) == [1, 2]
 
@@ -327,7 +327,7 @@ def test_twins_share_one_set_of_suites_and_only_the_first_stands_for_election(po
 def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(pool):
     suites = {RIGHT: ["assert f(1) == 2\nassert f(2) == 0", EASY], WRONG: [EASY, HARD]}
     own, _ = play(pool, [RIGHT, WRONG], suites)
-    pooled, _ = play(pool, [RIGHT, WRONG], suites, rules=RoundConfig(rewards=RewardConfig(pool_tests=True)))
+    pooled, _ = play(pool, [RIGHT, WRONG], suites, rules=game_config(rewards=RewardConfig(pool_tests=True)))
     assert rewards(own) == [1, 3 / 4]
     # the distinct kept tests are f(1), f(2), f(0), f(4); the wrong program passes f(0)
     assert rewards(pooled) == [1, 1 / 4]
@@ -350,7 +350,7 @@ def test_a_program_too_long_to_be_shown_gets_no_suites_and_is_scored_by_the_book
 
 def test_a_black_box_test_prompt_shows_the_question_alone(pool):
     blind, shown = play(
-        pool, [RIGHT, WRONG], {"": [EASY, HARD]}, rules=RoundConfig(method=MethodConfig(white_box=False))
+        pool, [RIGHT, WRONG], {"": [EASY, HARD]}, rules=game_config(method=MethodConfig(white_box=False))
     )
     assert shown == 2
     assert {s.response.prompt for p in blind.programs for s in p.suites} == {PROMPTS.test(SMALL, None)}
@@ -359,7 +359,7 @@ def test_a_black_box_test_prompt_shows_the_question_alone(pool):
 
 def test_without_answer_prediction_the_reference_fills_in_the_answers(pool):
     suites = {RIGHT: ["f(0)\nf(4)"] * 2, WRONG: ["f(0)\nassert f(4) == 99", "f(4)\nf(4)"]}
-    filled_in = RoundConfig(method=MethodConfig(answer_prediction=False))
+    filled_in = game_config(method=MethodConfig(answer_prediction=False))
     question, _ = play(pool, [RIGHT, WRONG], suites, rules=filled_in)
     assert counts(question) == [[(2, 0), (2, 0)], [(2, 0), (1, 1)]]  # a repeated call is invalid all the same
     kept = question.programs[1].suites[0].validated.kept
@@ -380,7 +380,7 @@ def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
     ]
     with SandboxPool(workers=1, limits=limits) as own:
         shown = {(SMALL.question, SLOW): suites}
-        game = scripted_game(own, {SMALL.question: [SLOW] * 2}, shown, RoundConfig(RolloutConfig(samples=2, suites=2)))
+        game = scripted_game(own, {SMALL.question: [SLOW] * 2}, shown, game_config())
         [question] = begin_round(game, [replace(SMALL, solution=SLOW)], {}, (0,)).result().questions
     assert counts(question) == [[(8, 0)] * 2] * 2
     assert rewards(question) == [1, 1]

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from game_config import game_config
 from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
@@ -109,7 +109,7 @@ def play(judge, programs, suites, book=None, **rules):
     code = Scripted({PROMPTS.code(PROBLEM): programs})
     test = Scripted({PROMPTS.test(PROBLEM, program): said for program, said in suites.items()})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
-    game = Game(*players, judge, RoundConfig(rewards=RewardConfig(suite_size=2), **rules), PROMPTS)
+    game = Game(*players, judge, game_config(rewards=RewardConfig(suite_size=2), **rules), PROMPTS)
     (question,) = begin_round(game, [PROBLEM], {} if book is None else {PROBLEM.id: book}, (1,)).result().questions
     return question
 
@@ -145,7 +145,7 @@ def test_a_step_over_both_kinds_judges_each_as_what_it_is(pool):
     suites = {PROMPTS.test(PROBLEM, program): [EASY, HARD] for program in (RIGHT, WRONG)}
     suites |= {PROMPTS.test(function, program): [easy, hard] for program in (right, wrong)}
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, Scripted(suites)))
-    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=2))
+    rules = game_config(rewards=RewardConfig(suite_size=2))
     mixed = [PROBLEM, function, replace(PROBLEM, id="again"), replace(function, id="g again")]
     for question in begin_round(Game(*players, pool, rules, PROMPTS), mixed, {}, (1,)).result().questions:
         assert [program.reward for program in question.programs] == [1.0, 0.5]
@@ -163,7 +163,7 @@ def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
     problem = replace(PROBLEM, golden_tests=(stream_line("2\n1 2", "3\n"), stream_line("1\n4", "4")))
     code = Scripted({PROMPTS.code(problem): [RIGHT, WRONG, "print(3", "import sys\nsys.exit(3)"]})
     game = Game(
-        PolicyPlayer(code, PROMPTS, TOKENIZER.decode), None, pool, RoundConfig(RolloutConfig(samples=4)), PROMPTS
+        PolicyPlayer(code, PROMPTS, TOKENIZER.decode), None, pool, game_config(RolloutConfig(samples=4)), PROMPTS
     )
     (question,) = begin_round(game, [problem], {}, (1,)).result().questions
     assert [program.reward for program in question.programs] == [1.0, 0.0, 0.0, 0.0]
@@ -221,7 +221,7 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
     code = Scripted({PROMPTS.code(SPLIT): programs})
     test = Scripted({PROMPTS.test(SPLIT, program): suites for program in programs})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
-    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=1))
+    rules = game_config(rewards=RewardConfig(suite_size=1))
     (question,) = begin_round(Game(*players, pool, rules, PROMPTS), [SPLIT], {}, (1,)).result().questions
     assert [program.reward for program in question.programs] == [1.0, 0.0]
     assert [suite.validated.invalid for suite in question.programs[0].suites] == [0, 1]

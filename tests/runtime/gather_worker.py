@@ -18,11 +18,11 @@ import jax
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from game_config import game_config
 from scripted import PROMPTS, scripted_game
 
 from codea1_jax.config import Config, RewardConfig, RolloutConfig, load
 from codea1_jax.evals.heldout import evaluate_programs, evaluate_tests, prepare
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.round import begin_round
 from codea1_jax.runtime.gather import gathered, is_mine
 from codea1_jax.training.questions import Questions, load_questions
@@ -32,8 +32,8 @@ from sandbox import Execution, Outcome, SandboxPool, Status
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) return x"]
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
-RULES = RoundConfig(RolloutConfig(samples=3, suites=2))
-BY_MUTANTS = replace(RULES, rewards=RewardConfig(test_value="mutation"))
+RULES = game_config(RolloutConfig(samples=3, suites=2))
+BY_MUTANTS = RULES.model_copy(update={"rewards": RewardConfig(test_value="mutation")})
 
 
 TOO_SLOW = Outcome(Status.TIMED_OUT)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from game_config import game_config
+
 from codea1_jax.config import RewardConfig
-from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import judge_group
 from codea1_jax.game.rollouts import Candidate, QuestionRollout, Response, WrittenSuite
 from codea1_jax.game.scoring import score_question
@@ -34,6 +35,6 @@ def played(
         )
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
-    config = RoundConfig(rewards=RewardConfig().model_copy(update=rewards))
+    config = game_config(rewards=RewardConfig().model_copy(update=rewards))
     judgement = judge_group(pool, problem, group, book, config)
     return score_question(problem, {}, group, judgement, config)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from codea1_jax.config import Reading, RolloutConfig
-from codea1_jax.game.config import RoundConfig
+from game_config import game_config
+
+from codea1_jax.config import Config, Reading
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompt, plain_prompts
 from codea1_jax.game.round import Game
@@ -14,7 +15,7 @@ from sandbox import Judge
 
 TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
 PROMPTS = plain_prompts(TOKENIZER)
-CONFIG = RoundConfig(RolloutConfig(samples=2, suites=2))
+CONFIG = game_config()
 
 
 def asked(question: str) -> Problem:
@@ -52,7 +53,7 @@ def scripted_game(
     judge: Judge,
     programs: Mapping[str, Sequence[str]],
     suites: Mapping[tuple[str, str], Sequence[str]],
-    config: RoundConfig = CONFIG,
+    config: Config = CONFIG,
     longest_prompt: int = 10_000,
     reading: Reading = "commonmark",
 ) -> Game:

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from game_config import game_config
 from scripted import PROMPTS, TOKENIZER, scripted_game
 
-from codea1_jax.config import METHODS, MethodConfig, RewardConfig, RolloutConfig
-from codea1_jax.game.config import RoundConfig
+from codea1_jax.config import METHODS, MethodConfig, RewardConfig
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.training.step import BEGIN
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 
-RULES = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=3))
+RULES = game_config(rewards=RewardConfig(suite_size=3))
 GOLDEN = ("assert f(0) == 1", "assert f(1) == 2", "assert f(3) == sum([3, 1])", "assert f(7) == 8")
 PROBLEM = Problem("plus-one", "Write f(x): return x + 1.", "def f(x):\n    return x + 1", "f", GOLDEN)
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 1"
