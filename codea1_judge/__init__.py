@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codea1_judge.judge import Judge
-    from codea1_judge.reading import program_in
     from data_pipeline import Problem, load
+    from data_pipeline.responses import program_in
     from sandbox import Limits, SandboxError, SandboxUnavailable, Verdicts
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "Judge": "codea1_judge.judge",
-    "program_in": "codea1_judge.reading",
+    "program_in": "data_pipeline.responses",
     **dict.fromkeys(("Problem", "load"), "data_pipeline"),
     **dict.fromkeys(("Limits", "SandboxError", "SandboxUnavailable", "Verdicts"), "sandbox"),
 }

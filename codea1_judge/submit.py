@@ -4,12 +4,12 @@ Judged as by SandboxFusion, except that a program cannot forge it: expected outp
 problem's asserts or check run in a process that the program is not in.
 """
 
-import re
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from data_pipeline.responses import code_blocks
 from data_pipeline.source_code import first_called, parse
 from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
 from sandbox.remote import wire
@@ -20,10 +20,6 @@ _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
 _MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
 _MOST_COMPLETION = 1 << 20  # characters
-# A block that is not closed ends with the text. A fence that ends the text opens none; it is matched all the same, or
-# a text of n backticks would be read n times.
-_BLOCK = re.compile(r"```([^\n]*)(?:\n(.*?)(?:\n[ \t]*```|\Z)|\Z)", re.DOTALL)
-_PYTHON = ("python", "python3", "py")
 _MOST_CODE = 1 << 20  # characters of a check, which is parsed here
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
@@ -96,10 +92,9 @@ def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str
 
     A text without blocks is the program; it continues the question if it lacks the function of that name.
     """
-    found = (match.groups() for match in _BLOCK.finditer(completion))
-    blocks = [(kind.strip().lower(), code) for kind, code in found if code is not None]
+    blocks = code_blocks(completion)
     if blocks:
-        return next((code for kind, code in blocks if kind in _PYTHON), blocks[0][1])
+        return next((block.text for block in blocks if block.is_python), blocks[0].text)
     return completion if row is None or f"def {name}" in completion else f"{row.get('content')}\n{completion}"
 
 

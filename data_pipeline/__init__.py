@@ -22,6 +22,7 @@ __all__ = [
     "prepare",
     "problem_files",
     "reading",
+    "responses",
     "rows",
     "source_code",
     "sources",

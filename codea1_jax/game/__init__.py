@@ -1,7 +1,6 @@
 """The game of Code-A1: prompts, players, one round of play, its rewards and its mistake book."""
 
 __all__ = [
-    "code_blocks",
     "export",
     "judging",
     "outcomes",

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codea1_jax.config import Reading
-from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks, parsed
-from codea1_jax.game.programs import PAPER_BLOCK
+from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, paper_blocks, parsed
 from sandbox.language import Rejected, SuiteTest, parse_test
 
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
@@ -78,7 +77,7 @@ def extract_suite(
     openings = ("",) if rewrite else ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
     if reading == "paper":
         answer = response[:MAX_RESPONSE]
-        blocks = PAPER_BLOCK.findall(answer)
+        blocks = paper_blocks(answer)
     else:
         answer = answer_in(response)
         found = [block for block in code_blocks(answer) if any(opening in block.text for opening in openings)]

@@ -18,10 +18,10 @@ from scripted import scripted_game
 
 from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.game.judging import submit_script
-from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import begin_round
 from data_pipeline import Problem
+from data_pipeline.responses import paper_program
 from sandbox import Judge, Limits, SandboxPool
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_rounds.json"
@@ -51,7 +51,7 @@ def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
         question = each.question
         problem = Problem("p", question.text, question.solution, "f", ())
         responses = [program.response(question) for program, _ in each.candidates]
-        shown = [extract_program(response, "f", PRESET.reading) for response in responses]
+        shown = [paper_program(response) for response in responses]
         suites = {
             (question.text, program): [suite.text for suite in own]
             for program, (_, own) in zip(shown, each.candidates, strict=True)

@@ -6,9 +6,8 @@ import sys
 import pytest
 from fenced_answers import ANSWERS, PROGRAM, WRONG
 
-from codea1_jax.game.code_blocks import CodeBlock, code_blocks
-from codea1_jax.game.programs import extract_program
 from codea1_jax.game.suites import extract_suite
+from data_pipeline.responses import CodeBlock, code_blocks, paper_program, program_in
 
 
 def is_right(program):
@@ -25,13 +24,14 @@ def test_the_fixture_knows_right_from_wrong():
 
 @pytest.mark.parametrize("form", ANSWERS)
 def test_a_right_answer_is_right_in_whatever_form_it_is_written(form):
-    assert is_right(extract_program(ANSWERS[form], "squares"))
+    assert is_right(program_in(ANSWERS[form], "squares"))
+    assert is_right(program_in(ANSWERS[form]))  # whatever function was asked for
 
 
 def test_the_papers_reading_takes_the_first_python_block_else_everything():
-    assert extract_program("a\n```python\nx = 1\n```\n```python\nx = 2\n```", "x", "paper") == "\nx = 1\n"
+    assert paper_program("a\n```python\nx = 1\n```\n```python\nx = 2\n```") == "\nx = 1\n"
     for response in ("```py\nx = 1\n```", "```python\nx = 1", "x = 1", "<think>```</think>"):
-        assert extract_program(response, "x", "paper") == response
+        assert paper_program(response) == response
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_papers_reading_takes_the_first_python_block_else_everything():
     ],
 )
 def test_where_nothing_defines_the_function_the_last_block_is_the_program(response, program):
-    assert extract_program(response, "f") == program
+    assert program_in(response, "f") == program
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_where_nothing_defines_the_function_the_last_block_is_the_program(respon
     ],
 )
 def test_whatever_binds_the_name_defines_it(program):
-    assert extract_program(f"```python\nf(1)\n```\n```python\n{program}```\n```python\nf(2)\n```", "f") == program
+    assert program_in(f"```python\nf(1)\n```\n```python\n{program}```\n```python\nf(2)\n```", "f") == program
 
 
 def test_a_name_that_is_bound_to_its_own_call_is_no_definition():
-    assert extract_program("```python\ndef f(x):\n    return x\n```\n```python\nf = f(1)\n```", "f").startswith("def f")
+    assert program_in("```python\ndef f(x):\n    return x\n```\n```python\nf = f(1)\n```", "f").startswith("def f")
 
 
 # What CommonMark's section on fenced code blocks shows, in examples of ours: text, and its blocks as (info, content).
@@ -89,7 +89,7 @@ COMMONMARK = [
     (" ```\n x\nx\n```", [("", "x\nx\n")]),
     ("  ```\nx\n  x\nx\n  ```", [("", "x\nx\nx\n")]),
     ("   ```\n   x\n    x\n  x\n   ```", [("", "x\n x\nx\n")]),
-    ("    ```\n    x\n    ```", []),
+    ("    ```\n    x\n    ```", [("", "x\n")]),  # CommonMark sees an indented block of code here
     ("```\nx\n  ```", [("", "x\n")]),
     ("   ```\nx\n  ```", [("", "x\n")]),
     ("```\nx\n    ```", [("", "x\n    ```")]),
@@ -111,7 +111,7 @@ COMMONMARK = [
 
 @pytest.mark.parametrize(("text", "blocks"), COMMONMARK)
 def test_blocks_are_commonmarks(text, blocks, monkeypatch):
-    monkeypatch.setattr("codea1_jax.game.code_blocks._DEPTH", 1)  # blocks in broken blocks are ours
+    monkeypatch.setattr("data_pipeline.responses._DEPTH", 1)  # blocks in broken blocks are ours
     assert code_blocks(text) == [CodeBlock(info, content) for info, content in blocks]
 
 
@@ -155,7 +155,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("read", [extract_program, extract_suite])
+@pytest.mark.parametrize("read", [program_in, extract_suite])
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_reading_takes_time_in_proportion_to_the_length(kind, read):
     work_of(read, "```python\nf(1)\n```")  # whatever is done once
@@ -169,6 +169,7 @@ def test_any_text_is_read_without_an_error():
     pieces += ["<think>", "</think>", "<|im_end|>", "\t", "\r", "\0", "\f", "#", "[a]: b", "'''", "assert f(1) == 1"]
     for _ in range(300):
         response = "".join(rng.choices(pieces, k=rng.randint(1, 40)))
+        assert isinstance(program_in(response, "f"), str) and isinstance(program_in(response), str)
+        assert isinstance(paper_program(response), str)
         for reading in ("commonmark", "paper"):
-            assert isinstance(extract_program(response, "f", reading), str)
             extract_suite(response, "f", reading)

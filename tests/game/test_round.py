@@ -15,12 +15,12 @@ from scripted import PROMPTS, requests_of, scripted_game
 import data_pipeline
 from codea1_jax.config import Config, MethodConfig, RewardConfig, RolloutConfig, TrainConfig
 from codea1_jax.game import export
-from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import begin_round
 from codea1_jax.reproduce.forgetting import forgetting
 from codea1_jax.run.telemetry import rollout_lines, write_rollouts
 from data_pipeline import Problem
+from data_pipeline.responses import program_in
 from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError, SandboxPool, Test
 
 LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
@@ -51,7 +51,7 @@ def rounds(own_row_files: RowFiles, pool: SandboxPool) -> list[dict[str, Questio
             pool,
             {asked[name].question: [line["program"] for line in lines] for name, lines in said.items()},
             {
-                (asked[name].question, extract_program(line["program"], asked[name].entry_point)): line["suites"]
+                (asked[name].question, program_in(line["program"], asked[name].entry_point)): line["suites"]
                 for name, lines in said.items()
                 for line in lines
             },

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from codea1_jax.game.code_blocks import MAX_RESPONSE
 from codea1_jax.game.suites import MAX_REJECTED, SuiteRules, extract_suite, parse_statements
+from data_pipeline.responses import MAX_RESPONSE
 
 
 def calls(response):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fenced_answers import ANSWERS
 
-from codea1_jax.game.programs import extract_program
 from codea1_jax.game.suites import extract_suite
+from data_pipeline.responses import paper_program, program_in
 
 ROOT = Path(__file__).parents[2]
 # Responses of ours, and what the original's functions (commit be86d93) read from them, which were run by hand: of a
@@ -19,7 +19,7 @@ RECORDED = json.loads((ROOT / "tests" / "fixtures" / "parsed_responses.json").re
 def read_here(response, reads, reading):
     if reads == "suite":
         return [[test.call, test.stated] for test in extract_suite(response, "f", reading).tests]
-    return extract_program(response, "f", reading).strip("\n")
+    return (paper_program(response) if reading == "paper" else program_in(response, "f")).strip("\n")
 
 
 def documented(reads):
@@ -62,7 +62,7 @@ def test_the_documentation_says_how_many_right_answers_each_reading_finds():
     def is_right(response, reading):
         names = {}
         try:
-            exec(extract_program(response, "squares", reading), names)
+            exec(paper_program(response) if reading == "paper" else program_in(response, "squares"), names)
             return names["squares"]([1, 2, 4]) == 20
         except (SyntaxError, NameError, KeyError):
             return False

@@ -12,6 +12,7 @@ from service import answer_to, get, running
 
 from codea1_judge import submit as submit_module
 from codea1_judge.submit import submit
+from data_pipeline.responses import code_blocks
 from data_pipeline.sandbox_fusion import FORMAT
 from sandbox import Limits, SandboxPool
 from sandbox.remote.server import ENDPOINTS, make_app
@@ -131,9 +132,9 @@ def test_the_program_is_read_from_a_response_as_by_sandbox_fusion(service: str, 
 def test_reading_a_response_takes_time_in_proportion_to_its_length(part: str):
     text = (part * submit_module._MOST_COMPLETION)[: submit_module._MOST_COMPLETION]
     started = time.process_time()
-    submit_module._program_in(text)
-    submit_module._program_in("```python\n" + text)
-    assert time.process_time() - started < 10  # where it is quadratic, hours
+    code_blocks(text)
+    code_blocks("```python\n" + text)
+    assert time.process_time() - started < 30  # where it is quadratic, hours
 
 
 def test_a_text_without_the_function_continues_the_question(service: str):

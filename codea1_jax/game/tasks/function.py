@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Template, Templates
 from codea1_jax.game import disclosed
-from codea1_jax.game.programs import extract_program, extract_script
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks.asking import (
@@ -24,6 +23,7 @@ from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import plain_line
 from data_pipeline.imports import with_imports
+from data_pipeline.responses import paper_program, program_in, script_in
 from sandbox import SuiteTest, Test, encode_literal
 from sandbox.language import read_call
 
@@ -156,12 +156,12 @@ def stated(value: str) -> str | None:
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
     """The program in a response."""
-    return extract_program(response, problem.entry_point, reading)
+    return paper_program(response) if reading == "paper" else program_in(response, problem.entry_point)
 
 
 def read_begun(response: str) -> str:
     """The program in a response that continues `begun`."""
-    return extract_script(response)
+    return script_in(response)
 
 
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
-from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks
-from codea1_jax.game.programs import last_program
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
 from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import (
@@ -22,6 +20,7 @@ from codea1_jax.game.tasks.asking import (
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
+from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, last_program, paper_program
 from sandbox import SuiteTest, Test, streams
 
 CODE_SYSTEM = "You write Python programs."
@@ -102,7 +101,7 @@ def stated(value: str) -> str | None:
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
     """The program in a response."""
-    return last_program(response, reading)
+    return paper_program(response) if reading == "paper" else last_program(response)
 
 
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
