@@ -88,11 +88,6 @@ class OptimizerConfig(Section):
     )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
-    epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")
-    first_moment_dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32",
-        description="type in which the first moment is kept; the second, whose steps bfloat16 would lose, is float32",
-    )
     weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
     clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
 
@@ -143,8 +138,6 @@ class WarmStartConfig(Section):
     steps: int = Field(default=700, ge=1, description="optimizer updates")
     batch: int = Field(default=32, ge=1, description="transcripts per update")
     code_weight: float = Field(default=2.0, ge=0, description="loss weight of a program's tokens")
-    test_weight: float = Field(default=0.5, ge=0, description="loss weight of the tokens of a test's call")
-    answer_weight: float = Field(default=2.0, ge=0, description="loss weight of the answer that a test states")
     black_box: float = Field(
         default=0.0, ge=0, le=1, description="share of the transcripts without their program, for black-box play"
     )

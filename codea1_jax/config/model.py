@@ -27,7 +27,6 @@ class ArchitectureConfig(Section):
         description="the micro world's words that its tokenizer has, and what its warm start teaches: functions, "
         "programs that read standard input (stream), or functions of nested conditions, loops and strings (hard)",
     )
-    rope_theta: float = Field(default=10_000.0, gt=0, description="base of the rotary embedding")
 
 
 class ModelConfig(Section):

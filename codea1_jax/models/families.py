@@ -90,7 +90,7 @@ def from_scratch(config: ArchitectureConfig, vocab_size: int) -> Architecture:
     """The architecture of a model that is trained from scratch. Raises UserError."""
     sizes = config.model_dump(exclude={"family", "words"})
     try:
-        return _architecture(_known(config.family), vocab_size=vocab_size, **sizes)
+        return _architecture(_known(config.family), vocab_size=vocab_size, rope_theta=10_000.0, **sizes)
     except ValueError as error:
         raise UserError(f"model.architecture: {error}") from error
 

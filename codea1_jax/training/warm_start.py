@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 LOG_EVERY = 100
 SAVE_EVERY = 100
 POLICY = "policy"  # what a save is called by
+CALL_WEIGHT, ANSWER_WEIGHT = 0.5, 2.0  # of the loss of the tokens of a test's call, and of the answer that it states
 
 
 def warm_start(
@@ -89,8 +90,8 @@ def transcript_example(
     for i, test in enumerate(transcript.tests):
         given, states, answer = test.rpartition(form.states)
         line_end = "\n" if i + 1 < len(transcript.tests) else ""
-        pieces.append((tokenizer.encode(given + states), config.test_weight))
-        pieces.append((tokenizer.encode(answer + line_end), config.answer_weight))
-    pieces.append((end, config.test_weight))
+        pieces.append((tokenizer.encode(given + states), CALL_WEIGHT))
+        pieces.append((tokenizer.encode(answer + line_end), ANSWER_WEIGHT))
+    pieces.append((end, CALL_WEIGHT))
     tokens = [token for piece, _ in pieces for token in piece]
     return weighted_example(tokens, [weight for piece, weight in pieces for _ in piece])

@@ -11,7 +11,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.game.tasks import stream
 from codea1_jax.run.telemetry import rollouts_path
 from codea1_jax.training.policies import make_policy
-from codea1_jax.training.warm_start import transcript_example
+from codea1_jax.training.warm_start import ANSWER_WEIGHT, transcript_example
 from data_pipeline import micro
 from sandbox import SuiteTest
 
@@ -33,7 +33,7 @@ def test_what_the_warm_start_teaches_is_read_back_and_fits_the_lengths_of_the_pr
         expected = tuple(SuiteTest(f"{test[1]}\n", f"{test[2]}\n") for test in tests if test)
         assert len(expected) == 3 and stream.suite_in(suite, PROBLEM).tests == expected
         weighed = zip(example.learned[ends[0] :], example.weights[ends[0] :], strict=True)
-        answers = tokenizer.decode([token for token, weight in weighed if weight == settings.answer_weight])
+        answers = tokenizer.decode([token for token, weight in weighed if weight == ANSWER_WEIGHT])
         assert re.findall(r"-?\d+", answers) == [test.stated.strip() for test in expected]
 
 

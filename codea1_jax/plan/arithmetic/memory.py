@@ -41,7 +41,7 @@ def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
         trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
         policies += 4 * trained
-        moments += trained * (4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize)
+        moments += trained * 8
         if learner.grpo.reference_every and not learning.method.supervised:
             references += frozen if lora is None else 4 * trained
         if learning.keeps_initial_weights(name):
@@ -83,8 +83,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
         least[Phase("gradient", policy)] = always + own.kept + carried + logits
         if run.config.offload.optimizer:
-            moments = 4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize
-            least[Phase("update", policy)] = always + own.kept + moments * own.trained / run.shards
+            least[Phase("update", policy)] = always + own.kept + 8 * own.trained / run.shards
     return least
 
 
