@@ -1,7 +1,8 @@
 """Rewards of one candidate program and one test suite (arXiv 2603.15611, section 3).
 
-Everything here is a pure function of counts and verdicts. Callers of the Python API may put rewards of their own in the
-place of the paper's.
+Everything here is a pure function of counts and verdicts: `failed` and `book` state of each kept test of a suite, and
+of each retrieved test of the mistake book, whether the program failed it. Callers of the Python API may put rewards of
+their own in the place of the paper's.
 """
 
 from __future__ import annotations
@@ -17,27 +18,6 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import RewardConfig
 from data_pipeline import Problem
 from sandbox import Test, Verdict
-
-
-@dataclass(frozen=True)
-class SuiteScore:
-    """One suite against one program.
-
-    failed: whether the program failed each kept test, in order. invalid: how many tests did not hold under the
-    reference (three kinds, see `validation`). response: the text that the suite was read from.
-    """
-
-    failed: tuple[bool, ...]
-    invalid: int
-    response: str = ""
-
-
-@dataclass(frozen=True)
-class BookScore:
-    """One program against the mistake book's retrieved tests."""
-
-    passed: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -57,21 +37,21 @@ def nonprintable_share(response: str) -> float:
     return len(response.translate(_WITHOUT_PRINTABLE)) / max(len(response), 1)
 
 
-def pair_reward(suite: SuiteScore, book: BookScore, config: RewardConfig) -> float:
+def pair_reward(failed: Sequence[bool], book: Sequence[bool], config: RewardConfig) -> float:
     """r_ij: the mean of the pass rates on generated tests and on the book, of those that exist, else 0."""
     rates = []
-    if book.total:
-        rates.append(book.passed / book.total)
-    if suite.failed:
-        rates.append(1 - sum(suite.failed) / len(suite.failed))
+    if book:
+        rates.append(_pass_rate(book))
+    if failed:
+        rates.append(1 - sum(failed) / len(failed))
     if config.passing == "all":
         return float(bool(rates) and min(rates) == 1)
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def code_reward(suites: Sequence[SuiteScore], book: BookScore, config: RewardConfig) -> float:
+def code_reward(suites: Sequence[Sequence[bool]], book: Sequence[bool], config: RewardConfig) -> float:
     """R_C: the mean of r_ij over a program's suites; its book pass rate alone if it has none."""
-    return fmean(pair_reward(suite, book, config) for suite in suites or [SuiteScore((), 0)])
+    return fmean(pair_reward(failed, book, config) for failed in suites or [()])
 
 
 def validity(kept: int, invalid: int, suite_size: int) -> float:
@@ -79,28 +59,40 @@ def validity(kept: int, invalid: int, suite_size: int) -> float:
     return min(max(min(kept / suite_size, 1 - invalid / suite_size), 0.0), 1.0)
 
 
-def adversarial(suite: SuiteScore, book: BookScore, config: RewardConfig) -> float:
+def adversarial(failed: Sequence[bool], book: Sequence[bool], config: RewardConfig) -> float:
     """adv: how much worse the program does on this suite than on its old mistakes, in [0, 1]."""
-    if not suite.failed:
+    if not failed:
         return 0.0
-    first = suite.failed[: config.suite_size]
+    first = failed[: config.suite_size]
     generated = float(any(first)) if config.difficulty == "any" else sum(first) / config.suite_size
-    if not book.total:
+    if not book:
         return generated
-    return (generated - (1 - book.passed / book.total) + 1) / 2
+    return (generated - (1 - _pass_rate(book)) + 1) / 2
+
+
+def _pass_rate(failed: Sequence[bool]) -> float:
+    return (len(failed) - sum(failed)) / len(failed)
 
 
 def suite_reward(
-    suite: SuiteScore, book: BookScore, *, code_valid: bool, config: RewardConfig, value: float | None = None
+    failed: Sequence[bool],
+    book: Sequence[bool],
+    config: RewardConfig,
+    *,
+    invalid: int,
+    code_valid: bool,
+    response: str = "",
+    value: float | None = None,
 ) -> SuiteReward:
-    """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the share of unprintable characters.
+    """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the response's share of unprintable characters.
 
-    value: stands in the place of adv (`values.suite_value`); None: adv counts.
+    invalid: how many tests did not hold under the reference (three kinds, see `validation`). value: stands in the place
+    of adv (`values.suite_value`); None: adv counts.
     """
-    val = validity(len(suite.failed), suite.invalid, config.suite_size)
-    adv = adversarial(suite, book, config) if value is None else value
+    val = validity(len(failed), invalid, config.suite_size)
+    adv = adversarial(failed, book, config) if value is None else value
     earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
-    return SuiteReward(earned - nonprintable_share(suite.response), val, adv)
+    return SuiteReward(earned - nonprintable_share(response), val, adv)
 
 
 @dataclass(frozen=True)

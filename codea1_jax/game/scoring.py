@@ -11,12 +11,10 @@ from codea1_jax.game.judging import Judgement, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.rewards import (
     PAPER_REWARDS,
-    BookScore,
     CodeReward,
     JudgedProgram,
     JudgedSuite,
     RewardFunctions,
-    SuiteScore,
     TestReward,
     checked_reward,
     code_reward,
@@ -115,15 +113,21 @@ def _suite_rollout(
     code_valid: bool,
 ) -> SuiteRollout:
     """A suite and its reward: that of `rewards`, or of the caller's own function, which is given it."""
-    text = written.response.text
     first = validated.kept[: rewards.suite_size]
     earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
-    score = SuiteScore(found, validated.invalid, text)
-    value = None
+    text, value = written.response.text, None
     if detections is not None:
         value = suite_value(earning, detections, rewards.suite_size, rewards.redundancy_price)
-    reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=rewards, value=value)
+    reward = suite_reward(
+        found,
+        _failed(on_book),
+        rewards,
+        invalid=validated.invalid,
+        code_valid=code_valid,
+        response=text,
+        value=value,
+    )
     if function is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
         reward = replace(reward, reward=checked_reward("test_reward", problem.id, function(judged)))
@@ -148,8 +152,7 @@ def _code_reward(
     function: CodeReward | None,
 ) -> float:
     """A program's reward, on what it faced and on the book. The caller's own function, if any, is given the paper's."""
-    scores = [SuiteScore(_failed(verdicts), 0) for verdicts in faced]
-    reward = code_reward(scores, _book_score(program.book), rewards)
+    reward = code_reward([_failed(verdicts) for verdicts in faced], _failed(program.book), rewards)
     if function is None:
         return reward
     own = tuple(suite.verdicts for suite in program.suites)
@@ -174,10 +177,6 @@ def _verdicts(outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], confi
 def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:
     """One program's verdicts on given tests."""
     return tuple(verdict_on(outcomes.by_call[test.call], test) for test in tests)
-
-
-def _book_score(verdicts: Sequence[Verdict]) -> BookScore:
-    return BookScore(sum(verdict.passed for verdict in verdicts), len(verdicts))
 
 
 def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judged_group import played
 
 from codea1_jax.config import RewardConfig
-from codea1_jax.game.rewards import BookScore, SuiteScore, suite_reward
+from codea1_jax.game.rewards import suite_reward
 from codea1_jax.game.values import Detections, kill_sets, suite_value
 from data_pipeline import Problem
 from sandbox import Outcome, SandboxPool, Status, Test
@@ -99,10 +99,9 @@ def test_a_test_is_failed_by_what_raises_or_returns_something_else():
 
 
 def test_a_value_stands_in_the_place_of_adv():
-    score, book = SuiteScore((True, False), 1), BookScore(1, 2)
     for valid in (True, False):
         config = RewardConfig(alpha=0.25)
-        rewarded = suite_reward(score, book, code_valid=valid, config=config, value=0.5)
+        rewarded = suite_reward((True, False), (True, False), config, invalid=1, code_valid=valid, value=0.5)
         assert (rewarded.reward, rewarded.adversarial) == ((0.25 * 2 / 8 + 0.75 * 0.5) * valid, 0.5)
 
 
