@@ -149,6 +149,8 @@ def _content(lines: Sequence[str], at: int, before: str, fence: str) -> tuple[st
     *quoted, own = before.split(">")
     quotation = re.compile(f"(?:[ \t]*> ?){{{len(quoted)}}}")
     width = len((own.removeprefix(" ") if quoted else own).expandtabs(4))
+    if own.strip() and not quoted and at < len(lines) and not lines[at].startswith((" ", "\t")):
+        width = 0  # behind a list's mark, and yet not indented as a list's text
     content: list[str] = []
     for following in range(at, len(lines)):
         line = lines[following]
