@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,6 @@ from codea1_jax.config.presets import load, preset_names
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.micro_lab import MicroLab
 from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, PaperLab, pretrained
-from codea1_jax.reproduce.runners import SINGLE_HOST, Here, Launched, Runner
 from configs import MICROS, hardware_names
 from data_pipeline.hub import hub_name
 from data_pipeline.storage import PREPARED
@@ -34,9 +32,9 @@ def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
 
 def micro_lab(options: argparse.Namespace) -> MicroLab:
     """The micro world's, which needs nothing."""
-    if options.hardware or options.launch or options.data or options.environment or options.as_ or options.templates:
+    if options.hardware or options.data or options.environment or options.as_ or options.templates:
         raise UserError(
-            f"--model {options.model}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
+            f"--model {options.model}: the micro world takes no --hardware, --data, --environment, --as or "
             "--templates; choose another model"
         )
     questions = options.questions or 256
@@ -51,17 +49,13 @@ def paper_lab(options: argparse.Namespace) -> PaperLab:
         raise UserError("--questions, --heldout: only the micro world's can be chosen; leave them out")
     if options.templates:
         read_templates(options.templates)
-        if options.launch:
-            raise UserError("--templates: hosts that are launched do not have the file; leave one of both out")
-    if options.environment is not None and options.launch is not None:
-        raise UserError("--environment: hosts that are launched install BigCodeBench's packages; leave it out")
     places = _named_places(options.data)
     validation = list(dict.fromkeys(places[name] for name in VALIDATION if name in places))
     steps = () if options.steps is None else (f"train.steps={options.steps}",)
     return PaperLab(
         model=options.model,
         hardware=_kind(options),
-        runner=_runner(options),
+        folder=options.out,
         weights=pretrained(options.model),
         data=str(PREPARED / KODCODE),
         preparing_data=(prepare(places, PREPARED),),
@@ -99,25 +93,6 @@ def _kind(options: argparse.Namespace) -> str:
     return by_hardware[options.hardware]
 
 
-def _runner(options: argparse.Namespace) -> Runner:
-    if options.launch is None:
-        return Here(options.out)
-    platform, *more = shlex.split(options.launch) or [""]
-    kind = _kind(options)
-    if not kind:
-        raise UserError("--launch: name the hardware, as in --hardware v5e:4x4")
-    if platform in ("tpu", "gke") and kind not in SINGLE_HOST:
-        if find_hardware(options.hardware).is_tpu:
-            raise UserError(f"--launch {platform}: {kind} is on GKE alone, where evaluations cannot be launched")
-        raise UserError(f"--launch {platform}: {options.hardware} is not a TPU; use slurm or gpu")
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--bucket")
-    bucket = parser.parse_known_args(more)[0].bucket if platform == "tpu" else None
-    if platform == "tpu" and bucket is None:
-        raise UserError("--launch tpu: add --bucket gs://BUCKET/FOLDER, where runs are kept")
-    return Launched(platform, tuple(more), options.model, kind, bucket)
-
-
 def prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:
     """Prepares the training data: rows of the Hub, or the ones that are named."""
     words = ["codea1", "data", "prepare", KODCODE]
@@ -136,9 +111,7 @@ def check_ready(options: argparse.Namespace) -> None:
     for name, place in (read | _named_places(options.data)).items():
         if hub_name(place) is None and not (Path(place).exists() or any(Path().glob(place))):
             raise UserError(f"--data: {place}: no such file; name the rows, as in --data {name}=PLACE")
-    if options.launch is not None and not Path("launch", "__main__.py").exists():
-        raise UserError("--launch: there is no launch/ here; run this command in a clone of the project")
-    if options.launch is None and options.hardware != LOCAL:
+    if options.hardware != LOCAL:
         _check_devices(options.hardware)
 
 
@@ -149,6 +122,6 @@ def _check_devices(hardware: str) -> None:
     wanted = find_hardware(hardware)
     if kind not in CHIPS[wanted.kind].kinds or int(count) != wanted.devices:
         raise UserError(
-            f"--hardware {hardware}: this machine has {count} x {kind}; start the hardware with --launch, or use what "
-            f"is here with --hardware {LOCAL}"
+            f"--hardware {hardware}: this machine has {count} x {kind}; run this command there, or use what is "
+            f"here with --hardware {LOCAL}"
         )

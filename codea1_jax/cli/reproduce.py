@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, blamed_on
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
@@ -51,8 +51,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro")
     parser.add_argument("--questions", type=positive, help="micro: questions to train on; default: 256")
     parser.add_argument("--heldout", type=positive, help="micro: questions to hold out; default: as many")
-    parser.add_argument("--at-once", type=positive, help="commands run at a time on this machine; default: 2 for micro")
-    parser.add_argument("--out", type=Path, help="folder of tables, and of runs on this machine; default: runs/lab")
+    parser.add_argument("--at-once", type=positive, help="commands run at a time; default: 2 for micro")
+    parser.add_argument("--out", type=Path, help="folder of tables and runs; default: runs/lab")
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands and stop")
     _add_larger(parser.add_argument_group("larger models"))
     parser.set_defaults(run=_run)
@@ -69,12 +69,6 @@ def _add_larger(real: argparse._ArgumentGroup) -> None:
     )
     real.add_argument("--templates", metavar="FILE", help="YAML of prompts in place of ours, for every run")
     real.add_argument(
-        "--launch", help="start hardware by `python -m launch`: a platform with its options, as in 'tpu --bucket ...'"
-    )
-    real.add_argument(
-        "--slices", type=positive, default=1, help="with --launch: commands run at a time, each on its own"
-    )
-    real.add_argument(
         "--data",
         nargs="+",
         default=(),
@@ -85,7 +79,7 @@ def _add_larger(real: argparse._ArgumentGroup) -> None:
         "--environment",
         type=Path,
         metavar="VENV",
-        help="on this machine: virtual environment whose packages BigCodeBench's programs may import",
+        help="virtual environment whose packages BigCodeBench's programs may import",
     )
 
 
@@ -108,8 +102,7 @@ def _run(options: argparse.Namespace) -> int:
     papers = lab.shown({name: known[name] for name in options.tables})
     asked = list(tables(lab, papers).values())
     rows = [(row, seed) for seed in options.seeds for table in asked for row in table.rows]  # a seed at a time
-    with blamed_on("--launch"):
-        needed = in_order(command for row, seed in rows for command in row.commands(seed))
+    needed = in_order(command for row, seed in rows for command in row.commands(seed))
     commands = sorted(needed, key=lambda command: command.kind != "preparation")  # what fails early is best begun first
     _check_budget(commands)
     missing = [command for command in commands if not command.finished]
@@ -124,7 +117,7 @@ def _run(options: argparse.Namespace) -> int:
         _write_problems(lab, options.seeds)
     else:
         check_ready(options)
-    _run_missing(commands, options.slices if options.launch else options.at_once or (2 if micro else 1))
+    _run_missing(commands, options.at_once or (2 if micro else 1))
     _write(asked, papers, lab, options)
     return DONE
 
@@ -181,7 +174,7 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
     from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
     from codea1_jax.reproduce.results import read_table
-    from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
+    from codea1_jax.reproduce.write import comma_separated, markdown, published_markdown
 
     seeds, model = options.seeds, options.model
     results = [
@@ -199,7 +192,6 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
         text = "\n".join([markdown(result), *paper])
         write_atomically(options.out / f"{result.name}.md", text)
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
-        write_atomically(options.out / f"{result.name}.tex", latex(result))
         print(markdown(result))
     families = _examined(tables, options) if model in MICROS and len(seeds) > 1 else ()
     drawn = {name: charts(of_table) for name, of_table in curves.items()}

@@ -11,6 +11,5 @@ __all__ = [
     "paper_lab",
     "published",
     "results",
-    "runners",
     "write",
 ]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 POLL_SECONDS = 0.2
+SUMMARY = "summary.json"  # what a run and an evaluation write last
 LAST_WORDS = 200  # characters of a failed command's last line
 
 Kind = Literal["preparation", "training", "evaluation"]
@@ -55,6 +56,20 @@ class Command:
 
 
 Needs = tuple[Command, ...]
+
+
+def train(directory: Path, preset: str, overrides: Words, needs: Needs) -> Command:
+    """`codea1 train`, which resumes."""
+    words = ("codea1", "train", preset, *overrides, f"run.directory={directory}")
+    return Command(directory, words, SUMMARY, "training", ("--resume",), needs)
+
+
+def evaluate(directory: Path, kind: str, data: str, options: Words, needs: Needs) -> Command:
+    """`codea1 eval`, which resumes."""
+    words = ("codea1", "eval", kind, "--data", data, *options, "--out", str(directory))
+    return Command(directory, words, SUMMARY, "evaluation", needs=needs)
+
+
 OnProgress = Callable[[int, Sequence[Command]], None]  # (how many are done, those under way) ->
 
 

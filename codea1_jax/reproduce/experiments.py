@@ -18,7 +18,6 @@ from codea1_jax.reproduce.published import Published
 AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # whose tests supervise these methods
 STARTS = {"a1_from_sft": "sft"}  # whose Test LLM these methods start from
 
-SUMMARY = "summary.json"
 QUESTIONS = "problems.jsonl"  # what `codea1 eval suites` writes
 
 REWARDS = (("code reward", "code/reward"), ("test reward", "test/reward"))

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codea1_jax.reproduce.commands import Command, Needs, Words
+from codea1_jax.reproduce.commands import Command, Needs, Words, evaluate, train
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
-from codea1_jax.reproduce.runners import Here
 from codea1_jax.reproduce.training import OF_TRAINING
 from configs import MICROS
 from data_pipeline import micro
@@ -93,7 +92,8 @@ class MicroLab:
             overrides = (*overrides, "train.steps=0")
         else:
             needs = (*trained(self, "base", seed).needs, *needs)
-        run = Here(self.folder).train(name, f"{self.model}/{method}", (*self._overrides(seed), *overrides), needs)
+        words = (*self._overrides(seed), *overrides)
+        run = train(self.folder / name, f"{self.model}/{method}", words, needs)
         return Model(str(run.directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
@@ -131,7 +131,7 @@ class MicroLab:
         named = zip(("--model", "--test-model"), models, strict=False)
         options = (*(word for option, model in named for word in (option, model.place)), *more, "--workers", "1")
         needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))
-        return Here(self.folder).evaluate(name, kind, str(data), options, needs)
+        return evaluate(self.folder / name, kind, str(data), options, needs)
 
     def _overrides(self, seed: int) -> tuple[str, ...]:
         """What every run of the laboratory changes in its preset."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from codea1_jax.config import Config, load
 from codea1_jax.config.presets import PAPER
-from codea1_jax.reproduce.commands import Command, Needs, Words
+from codea1_jax.reproduce.commands import Command, Needs, Words, evaluate, train
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
-from codea1_jax.reproduce.runners import Runner
 
 # Benchmarks of programs, and of tests: by what `codea1 eval` calls them, their columns.
 BIGCODEBENCH = "bigcodebench"
@@ -45,16 +44,16 @@ LONGEST_OF = {BIGCODEBENCH: 2048}
 class PaperLab:
     """One of the paper's models.
 
-    model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
-    training starts from; data: what it trains on, with the commands that make it. places: of benchmarks, by
-    name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
+    model: the presets' name of it; hardware: the kind appended to a preset's name; "" for none. folder: of runs.
+    weights: what training starts from; data: what it trains on, with the commands that make it. places: of benchmarks,
+    by name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
     as_paper: by the original's choices: presets, reading and limits. templates: a file of prompts, in place of ours.
     overrides: of every preset. samples, longest: programs of a problem, and tokens of a response.
     """
 
     model: str
     hardware: str
-    runner: Runner
+    folder: Path
     weights: str
     data: str
     preparing_data: tuple[Command, ...]
@@ -88,13 +87,14 @@ class PaperLab:
         if method == "base":
             return Model(self.weights, (), None)
         preset = f"{self.model}/{method}_{PAPER}" if self.as_paper else f"{self.model}/{method}"
-        run = self.runner.train(
-            f"{method}-seed{seed}",
+        directory = self.folder / f"{method}-seed{seed}"
+        run = train(
+            directory,
             f"{preset}_{self.hardware}" if self.hardware else preset,
             (f"run.seed={seed}", *self.overrides, *self._asked("prompts.templates="), *overrides),
             (*self.preparing_data, *needs),
         )
-        return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
+        return Model(str(directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
         """Tests for the training questions."""
@@ -153,7 +153,7 @@ class PaperLab:
         options = (*source, "--seed", str(seed), *limits, *reading, *self._asked("--templates="))
         if benchmark == BIGCODEBENCH and self.environment is not None:
             options += ("--environment", str(self.environment))
-        return self.runner.evaluate(name, kind, data, options, needs)
+        return evaluate(self.folder / name, kind, data, options, needs)
 
 
 def pretrained(model: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours; and findings about hypotheses."""
+"""Tables as Markdown and CSV, the paper's figures next to ours; and findings about hypotheses."""
 
 from __future__ import annotations
 
@@ -61,14 +61,6 @@ def comma_separated(result: Result) -> str:
     return out.getvalue()
 
 
-def latex(result: Result) -> str:
-    """A booktabs table of means and margins; in parentheses the paper's figures."""
-    body = [" & ".join([_escaped(line.name), *map(_math, line.cells)]) + r" \\" for line in result.lines]
-    columns = " & ".join(["", *map(_escaped, result.columns)]) + r" \\"
-    rules = [rf"\begin{{tabular}}{{l{'r' * len(result.columns)}}}", r"\toprule", columns, r"\midrule"]
-    return "\n".join([*rules, *body, r"\bottomrule", r"\end{tabular}", ""])
-
-
 def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
     """A table of findings for every family."""
     head = ["claim", "measured", "difference", "p", "adjusted p", "verdict"]
@@ -122,15 +114,3 @@ def spelled(mean: Mean, *, sign: bool = False) -> str:
     """A mean and its margin, to a tenth of a percent."""
     value = f"{mean.value:+.1f}" if sign else f"{mean.value:.1f}"
     return value if mean.margin is None else f"{value} ± {mean.margin:.1f}"
-
-
-def _math(cell: Cell | None) -> str:
-    if cell is None:
-        return "--"
-    margin = "" if cell.mean.margin is None else rf" \pm {cell.mean.margin:.1f}"
-    paper = "" if cell.paper is None else f" ({cell.paper:.2f})"
-    return f"${cell.mean.value:.1f}{margin}${paper}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("_", r"\_").replace("α", r"$\alpha$").replace("×", r"$\times$").replace("%", r"\%")

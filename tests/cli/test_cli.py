@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, dump, load, preset_names
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.planned import Plans, read_plans
-from launch import cli as launch_cli
 
 
 @pytest.fixture(autouse=True)
@@ -423,25 +421,6 @@ def test_bigcodebench_alone_is_evaluated_in_the_environment_that_is_named(capsys
     }
 
 
-def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys):
-    launch = "tpu --project=me --zone=us-west4-a --bucket=gs://mine/runs --spot"
-    asked = ("components", "static", "--model", "7b", "--hardware", "v5e:8x8", "--launch", launch, "--slices", "2")
-    commands, _ = reproduced(capsys, *asked)
-    launched = [words for words in commands if words[0] == "python"]
-    assert len(launched) == len(commands) - 1
-    names = [words[5] for words in launched]
-    assert len(set(names)) == len(names) and max(map(len, names)) <= 40
-    for words in launched:
-        assert launch_cli.main([*words[3:], "--dry-run"]) == 0, words
-        assert capsys.readouterr().out
-    [from_sft] = [words for words in launched if "7b/a1_from_sft_paper_v5e" in words]
-    assert "test.start=gs://mine/runs/sft-seed0-7b/run" in from_sft
-    [suites] = [words for words in launched if words[5] == "suites-a1-seed0-7b"]
-    options = dict(pairwise(suites))
-    assert (options["--tpu"], options["--send"]) == ("v5e:2x4", "data/kodcode")
-    assert options["--eval"] == "suites --data kodcode --model gs://mine/runs/a1-seed0-7b/run --seed 0 --reading paper"
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -450,27 +429,11 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
             ("--model", "1.5b", "--hardware", "v5e:8x8"),
             "presets of 1.5b are laid out for v5e:4x4, v5p:2x2x1, v6e:2x4, tpu7x:2x2x1",
         ),
-        (("--model", "1.5b", "--hardware", "local", "--launch", "tpu"), "--launch: name the hardware"),
-        (("--model", "1.5b", "--hardware", "h100:8", "--launch", "tpu"), "--launch tpu: h100:8 is not a TPU"),
-        (("--model", "1.5b", "--hardware", "tpu7x:2x2x1", "--launch", "tpu"), "--launch tpu: tpu7x is on GKE alone"),
-        (("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu"), "--launch tpu: add --bucket gs://"),
-        (
-            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "gke --bucket=gs://a/b"),
-            "--launch: gke: evaluations cannot be launched there",
-        ),
-        (
-            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b"),
-            "--launch: there is no launch/ here",
-        ),
         (("--model", "1.5b", "--hardware", "h100:8"), "--hardware h100:8: this machine has "),
         (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions, --heldout: only the micro"),
         (("--model", "1.5b", "--hardware", "local", "--data", "humaneval=x"), "--data humaneval=x: write NAME=PLACE"),
         (("--model", "1.5b", "--hardware", "local", "--data", "mbppplus=./x"), "--data: ./x: no such file"),
         (("--hardware", "h100:8"), "--model micro: the micro world takes no --hardware"),
-        (
-            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b", "--environment", "there"),
-            "--environment: hosts that are launched install",
-        ),
     ],
 )
 def test_a_reproduction_that_cannot_work_is_refused_before_anything_is_begun(arguments, reason, capsys, tmp_path):
@@ -506,7 +469,7 @@ def test_tables_that_the_paper_does_not_have_are_asked_for_by_name(capsys):
     alone = {preset for preset, _ in trained_presets(capsys, "all", "--seeds", "1")}
     more = {preset for preset, _ in trained_presets(capsys, "all", "rewards", "objectives", "--seeds", "1")}
     assert "micro/a1_refill" in more - alone and "micro/a1_rloo" in more - alone and alone < more
-    assert len(more - alone) == 8 + 7
+    assert len(more - alone) == 3 + 5
 
 
 def test_a_seed_is_complete_in_all_tables_before_the_next_one_begins(capsys):
