@@ -57,12 +57,12 @@ class PendingOutcomes:
     def result(self) -> ProgramOutcomes:
         """Waits for the outcomes. Raises SandboxError if the judge fails: an outage is never a verdict."""
         execution = self.execution.result()
-        outcomes = _ended(execution.outcomes) if self.is_script else execution.outcomes
+        outcomes = _end_script(execution.outcomes) if self.is_script else execution.outcomes
         by_call = dict(zip(self.calls, outcomes, strict=True))
         return ProgramOutcomes(execution.valid, by_call, outcomes if self.is_script else None)
 
 
-def _ended(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+def _end_script(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """A script's outcomes: the call that runs out of its time ends it, even if a moment of that time was left."""
     end = next((i for i, outcome in enumerate(outcomes) if outcome.status is Status.TIMED_OUT), len(outcomes))
     return (*outcomes[:end], *(Outcome(Status.TIMED_OUT) for _ in outcomes[end:]))
@@ -182,7 +182,7 @@ def judge_group(
     Raises SandboxError if the judge fails.
     """
     written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
-    validated = _validated(judge, problem, written, config)
+    validated = _validate_suites(judge, problem, written, config)
     kept = {index: [test for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [test for tests in kept.values() for test in tests]
     expected = {test.call: test.expected for test in (*everyones, *book)}
@@ -197,9 +197,9 @@ def judge_group(
             else submit_script(judge, program, faced, problem.called, script_seconds)
         )
     killed = _submit_mutants(judge, problem, everyones, config) if config.rewards.test_value == "mutation" else None
-    programs = {index: _settled(judge, problem, program.result(), expected) for index, program in pending.items()}
+    programs = {index: _apply_checker(judge, problem, program.result(), expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
-    programs = {index: _failed(found) if index in hung else found for index, found in programs.items()}
+    programs = {index: _fail_everything(found) if index in hung else found for index, found in programs.items()}
     return Judgement(tuple(book), validated, programs, None if killed is None else killed())
 
 
@@ -210,13 +210,15 @@ def _submit_mutants(judge: Judge, problem: Problem, tests: Sequence[Test], confi
     mutants = [submit_calls(judge, problem, program, expected) for program in programs]
 
     def killed() -> Detections:
-        ended = [_settled(judge, problem, mutant.result(), expected) for mutant in mutants]
+        ended = [_apply_checker(judge, problem, mutant.result(), expected) for mutant in mutants]
         return Detections(kill_sets(tests, [mutant.by_call for mutant in ended]), len(ended))
 
     return killed
 
 
-def _settled(judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]) -> ProgramOutcomes:
+def _apply_checker(
+    judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]
+) -> ProgramOutcomes:
     return replace(program, by_call=settled(judge, problem, program.by_call, expected))
 
 
@@ -225,13 +227,13 @@ def _script_seconds(problem: Problem, config: Config) -> float | None:
     return None if problem.task is Task.STREAM else config.sandbox.script_seconds
 
 
-def _failed(script: ProgramOutcomes) -> ProgramOutcomes:
+def _fail_everything(script: ProgramOutcomes) -> ProgramOutcomes:
     """A program whose suites could not be run: it fails everything."""
     late = Outcome(Status.TIMED_OUT)
     return ProgramOutcomes(False, dict.fromkeys(script.by_call, late), (late,) * len(script.in_script or ()))
 
 
-def _validated(
+def _validate_suites(
     judge: Judge,
     problem: Problem,
     written: Mapping[int, Sequence[Suite]],

@@ -49,7 +49,7 @@ def score_question(
     `group` is in the order of sampling. `functions` replace the paper's rewards.
     """
     book = judgement.book
-    judged = [_judged(problem, candidate, judgement, config, functions.test) for candidate in group]
+    judged = [_score_program(problem, candidate, judgement, config, functions.test) for candidate in group]
     faced = _faced(judged, judgement, config)
     rewards = [_code_reward(problem, *each, config.rewards, functions.code) for each in zip(judged, faced, strict=True)]
     advantages = _advantages(rewards, config.rewards)
@@ -67,7 +67,7 @@ def score_question(
     return QuestionRollout(problem, page, _next_page(page, book, programs), book, programs)
 
 
-def _judged(
+def _score_program(
     problem: Problem, candidate: Candidate, judgement: Judgement, config: Config, function: TestReward | None
 ) -> ProgramRollout:
     """A candidate's verdicts, and its suites' rewards and advantages."""
