@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import OUR_TEMPLATES, Templates
@@ -46,6 +47,7 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     """The texts of the warm start: question, line break, program, end of text, tests, end of text."""
     end = (tokenizer.eos_ids[0],)
 
+    @cache  # a question is asked in every epoch
     def code(problem: Problem) -> Prompt:
         return tokenizer.encode(f"{problem.question}\n")
 
@@ -80,6 +82,7 @@ def chat_prompts(
     def is_own(problem: Problem) -> bool:
         return own and bool(problem.prompt)
 
+    @cache  # a question is asked in every epoch
     def code(problem: Problem) -> Prompt:
         if is_own(problem):
             return tokenizer.encode_chat(json.loads(problem.prompt))

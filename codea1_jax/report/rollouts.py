@@ -15,7 +15,7 @@ MAX_STEPS = 12
 
 
 @dataclass(frozen=True)
-class StepRollouts:
+class RecordedStep:
     """One step's questions, as embedded, and how many were recorded."""
 
     step: int
@@ -28,7 +28,7 @@ class Rollouts:
     """What is embedded of a run's rollouts, and how many steps were recorded."""
 
     recorded_steps: int
-    steps: tuple[StepRollouts, ...]
+    steps: tuple[RecordedStep, ...]
 
 
 def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
@@ -56,7 +56,7 @@ def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
-def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str], max_bytes: int) -> StepRollouts:
+def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str], max_bytes: int) -> RecordedStep:
     """A step with the questions that fit: those of `first`, then the others in order."""
     kept, used = set(), 0
     for i in sorted(range(len(questions)), key=lambda i: (questions[i]["question_id"] not in first, i)):
@@ -64,7 +64,7 @@ def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str],
         if used + size <= max_bytes:
             kept.add(i)
             used += size
-    return StepRollouts(step, len(questions), tuple(questions[i] for i in sorted(kept)))
+    return RecordedStep(step, len(questions), tuple(questions[i] for i in sorted(kept)))
 
 
 def _questions(run_dir: Path, step: int) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.reproduce.experiments import Row, Table
+from codea1_jax.reproduce.experiments import Table, TableRow
 from codea1_jax.reproduce.published import Curve, Published
 from codea1_jax.reproduce.results import Cell, Line, Mean, Result, mean
 from codea1_jax.reproduce.training import COUNTS, both_ends, read_steps
@@ -42,7 +42,7 @@ def read_dynamics(
     return tuple(found)
 
 
-def _runs(row: Row, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
+def _runs(row: TableRow, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
     """What the row's runs logged; none if it is not trained."""
     return [read_steps(run.directory) for seed in seeds if (run := row.run(seed)) is not None]
 

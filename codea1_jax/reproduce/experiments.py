@@ -63,7 +63,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A line of a table, by seed.
 
     figures: for every column those whose mean it shows, none where it shows nothing. run: the training whose curves are
@@ -88,7 +88,7 @@ class Table:
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     curves: tuple[tuple[str, str], ...] = ()
 
 
@@ -126,7 +126,7 @@ def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
     made = {}
     for name, paper in papers.items():
         rows = (
-            Row(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
+            TableRow(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
             for row, methods in paper.rows.items()
         )
         curves = CURVES.get(name, ())

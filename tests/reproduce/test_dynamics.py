@@ -10,7 +10,7 @@ from scipy import stats
 
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
-from codea1_jax.reproduce.experiments import Figure, Row, Table
+from codea1_jax.reproduce.experiments import Figure, Table, TableRow
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import read_figure
@@ -35,7 +35,7 @@ def run(folder: Path, name: str, seed: int, validity: float | None) -> Command:
 def table(tmp_path: Path) -> Table:
     """Two methods, of which golden asks for no tests."""
     commands = {name: [run(tmp_path, name, s, v) for s in SEEDS] for name, v in (("golden", None), ("a1", 0.5))}
-    rows = tuple(Row(name, lambda _seed: (), found.__getitem__) for name, found in commands.items())
+    rows = tuple(TableRow(name, lambda _seed: (), found.__getitem__) for name, found in commands.items())
     return Table("dynamics", "Curves", tuple(title for title, _ in COLUMNS), rows, COLUMNS)
 
 
@@ -101,7 +101,7 @@ def test_the_papers_counts_are_drawn_behind_runs_of_as_many_questions_only(table
 
 
 def test_an_untrained_row_has_no_curves(table):
-    base = Row("base", lambda _seed: (), lambda _seed: None)
+    base = TableRow("base", lambda _seed: (), lambda _seed: None)
     with_base = replace(table, rows=(base, *table.rows))
     assert list(read_dynamics(with_base, SEEDS, PAPER)[0].lines) == ["golden", "a1"]
     assert ends(with_base, SEEDS).lines[0].cells == (None, None, None)

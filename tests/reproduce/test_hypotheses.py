@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.experiments import Figure, Row, Table, tables
+from codea1_jax.reproduce.experiments import Figure, Table, TableRow, tables
 from codea1_jax.reproduce.hypotheses import FAMILIES, Expected, Hypothesis, examine, holm, hypotheses, paired_p
 from codea1_jax.reproduce.micro_lab import MicroLab
 from codea1_jax.reproduce.published import extensions, published
@@ -58,7 +58,7 @@ def test_differences_that_are_all_the_same_divide_nothing_by_zero():
 def table(folder: Path, name: str, **rows: tuple[float | None, ...]) -> Table:
     """A table of one column, `good`, whose rows have these figures by seed; None: the run lacks it."""
 
-    def row(title: str, values: tuple[float | None, ...]) -> Row:
+    def row(title: str, values: tuple[float | None, ...]) -> TableRow:
         commands = []
         for seed, value in enumerate(values):
             directory = folder / name / f"{title}-seed{seed}"
@@ -67,7 +67,7 @@ def table(folder: Path, name: str, **rows: tuple[float | None, ...]) -> Table:
             line = {"kind": "eval", "step": 1} | ({} if value is None else {"eval/good": value})
             (directory / "metrics.jsonl").write_text(json.dumps(line) + "\n")
             commands.append(Command(directory, ("codea1", "train"), "summary.json", "training"))
-        return Row(title, lambda seed: ((Figure(commands[seed], "good"),),), lambda seed: commands[seed])
+        return TableRow(title, lambda seed: ((Figure(commands[seed], "good"),),), lambda seed: commands[seed])
 
     return Table(name, name, ("good",), tuple(row(title, values) for title, values in rows.items()))
 

@@ -13,7 +13,7 @@ from scipy import stats
 from codea1_jax.config import Config, load
 from codea1_jax.evals.heldout import HeldOut, code_metrics, suite_metrics
 from codea1_jax.reproduce.commands import Command, in_order
-from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table, tables
+from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Table, TableRow, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.paper_lab import TESTS
@@ -60,8 +60,10 @@ def result(tmp_path: Path) -> Result:
     base = {seed: run(tmp_path, "base", seed, good=20.0 * seed, other=5.0) for seed in range(3)}
     best = {seed: run(tmp_path, "best", seed, good=20.0 * seed + 10 + seed) for seed in range(3)}
 
-    def row(name: str, runs: dict[int, Command]) -> Row:
-        return Row(name, lambda seed: ((Figure(runs[seed], "good"),), (Figure(runs[seed], "other"),)), runs.__getitem__)
+    def row(name: str, runs: dict[int, Command]) -> TableRow:
+        return TableRow(
+            name, lambda seed: ((Figure(runs[seed], "good"),), (Figure(runs[seed], "other"),)), runs.__getitem__
+        )
 
     rows = (row("base", base), row("best_<one>", best))
     return read_table(Table("t", "A title", ("good", "other"), rows), range(3), PAPER, "micro")
@@ -75,7 +77,7 @@ def test_a_table_states_how_many_checks_pass_for_nothing(tmp_path):
     (evaluation.directory / "summary.json").write_text(
         json.dumps({"benchmarks": {"humanevalplus": value}, "audited": counts})
     )
-    row = Row("base", lambda seed: ((Figure(evaluation, "avg_at_n", "humanevalplus"),),), lambda seed: None)
+    row = TableRow("base", lambda seed: ((Figure(evaluation, "avg_at_n", "humanevalplus"),),), lambda seed: None)
     result = read_table(Table("t", "A title", ("good",), (row,)), (0,), PAPER, "micro")
     stated = "humanevalplus: the checks of 3 of 160 problems pass a program that solves nothing"
     assert stated in markdown(result)
@@ -203,7 +205,7 @@ def evaluated(folder: Path, name: str, **benchmarks: dict[str, tuple[float, floa
 def test_a_mean_of_benchmarks_has_the_interval_of_independent_figures_and_the_papers_figure_next_to_it(tmp_path):
     one = evaluated(tmp_path, "one", first={"avg": (40.0, 37.0, 43.0)}, second={"avg": (60.0, 56.0, 64.0)})
     first, second = Figure(one, "avg", "first"), Figure(one, "avg", "second")
-    row = Row(
+    row = TableRow(
         "a1", lambda _seed: ((first,), (second,), (first, second), (), (Figure(one, "avg", "third"),)), lambda _: None
     )
     paper = Published("T", {}, ("first", "second", "mean"), {"7b": {"a1": (41.5, 60.0, 50.75)}}, {})
