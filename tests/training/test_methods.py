@@ -90,6 +90,6 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     drawn = {BEGIN["sft"](game, [PROBLEM], {}, (step,)).result().groups["test"][0][0].completion for step in range(9)}
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
-    black_box = replace(game, config=replace(RULES, method=MethodConfig(white_box=False)))
+    black_box = replace(game, config=RULES.model_copy(update={"method": MethodConfig(white_box=False)}))
     blind = BEGIN["sft"](black_box, [PROBLEM], {}, (3,)).result().groups["test"][0][0]
     assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM, None))
