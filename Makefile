@@ -67,7 +67,7 @@ test:
 	$(MAKE) -j 2 suite lint LATER="nice -n 19"
 
 suite: .venv/dev
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"

@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ os.environ.setdefault(  # which takes a third of the time
 import hypothesis
 import jax
 
-pytest_plugins = ["rows", "watchdog"]
+pytest_plugins = ["rows"]
 
 # A suite in the background or under nohup starts with signals that are ignored, and hands that on to what it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +43,14 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names a folder for what all workers share, such as the tiny run; it goes with the session."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="codea1-tests-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["CODEA1_TEST_SESSION"] = folder.name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

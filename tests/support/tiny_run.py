@@ -1,13 +1,12 @@
 """A whole training run small enough for a test: seconds a process, yet its programs run and its book fills.
 
-The finished warm start and the compiled programs are kept under `.cache`, so only the first test pays for them. Those
-that come while it does wait for it, or each would compile the same programs on its share of a core.
+`first_run` is trained once for a whole session of tests. Those that come while it does wait for it, or each would
+compile the same programs on its share of a core.
 """
 
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -87,25 +86,19 @@ def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 def train_arguments(directory: Path, *more: str) -> tuple[str, ...]:
     """A tiny run of the paper's own method."""
-    first_run()
-    return _arguments(directory, *more)
-
-
-def _arguments(directory: Path, *more: str) -> tuple[str, ...]:
     return ("train", "micro/a1_paper", *SETTINGS, f"run.directory={directory}", *more)
 
 
 @cache
 def first_run() -> Path:
-    """A finished run, which leaves its warm start and its programs to all others; made once for all that test."""
-    first = ROOT / ".cache" / "first_run"
-    first.mkdir(parents=True, exist_ok=True)
-    with (first / "lock").open("w") as lock:
+    """A finished run of four steps, with what it printed in `log`. Tests read it, and copy it to change it."""
+    session = Path(os.environ["CODEA1_TEST_SESSION"])
+    run = session / "run"
+    with (session / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (first / "run" / "report.html").exists():
-            shutil.rmtree(first / "run", ignore_errors=True)
-            finish(start_codea1(*_arguments(first / "run", "train.steps=2")))
-    return first / "run"
+        if not (session / "log").exists():
+            (session / "log").write_text(finish(start_codea1(*train_arguments(run))))
+    return run
 
 
 # --- what a run leaves behind --------------------------------------------------------------------------

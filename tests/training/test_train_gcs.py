@@ -101,6 +101,7 @@ def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(emu
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_missing_credentials_are_one_line_before_anything_else(emulator, tmp_path):
     emulator.private = True
     nobody = {"HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}

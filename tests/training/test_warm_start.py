@@ -5,6 +5,7 @@ import random
 import jax
 import numpy as np
 import pytest
+from tiny_run import SETTINGS
 
 from codea1_jax.config import Config, load
 from codea1_jax.learn import Learner
@@ -21,15 +22,9 @@ from data_pipeline.micro.questions import ask
 
 ASKED = 400
 
-TINY = (
-    "model.architecture={hidden_size: 32, intermediate_size: 64, num_layers: 1, num_heads: 2, head_dim: 16}",
-    "model.architecture.num_kv_heads=1",
-    "warm_start={steps: 5, batch: 4, packing: {row_length: 256, micro_batch_tokens: 1024}}",
-)
-
 
 def test_a_warm_start_that_is_stopped_continues_from_its_last_save_to_the_same_weights(tmp_path, monkeypatch):
-    config = load(Config, "micro/a1_paper", TINY)
+    config = load(Config, "micro/a1_paper", [*SETTINGS, "warm_start.steps=5"])
     start, policy, update = config.warm_start, make_policy(config.model), Learner.update
     assert start is not None
     steps = []
