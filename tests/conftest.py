@@ -63,14 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (item.path.parent.name not in SLOW_ROOMS, turns[item.path]))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def whole_entries() -> None:
-    """Two processes of tests share the cache: neither may read what the other has half written."""
-    from codea1_jax.cli._compiled_programs import write_entries_whole  # arrays are checked in what is imported later
-
-    write_entries_whole()
-
-
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A command that was run in this process sends the log to standard error; the next test must not find it there."""

@@ -57,6 +57,7 @@ _ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "PYTHONWARNINGS": "ignore:Error reading persistent compilation cache entry",  # which another was writing
 }
 
 
