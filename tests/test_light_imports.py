@@ -23,7 +23,7 @@ assert main({LAUNCH.split()}) == 0
     [
         (HELP, {"jax", "pydantic", "yaml", "rich", "numpy", "sandbox"}),
         (COMMANDS, {"jax", "flax", "orbax", "transformers"}),
-        ("import data_pipeline, data_pipeline.rows, codea1_jax.training.trainer", {"pyarrow"}),
+        ("import data_pipeline, data_pipeline.rows", {"pyarrow"}),
     ],
     ids=["help", "commands that read configurations", "questions that are not in a parquet file"],
 )

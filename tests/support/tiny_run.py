@@ -72,7 +72,7 @@ def refused(*commands: Sequence[str], environment: Mapping[str, str] = {}) -> li
     """What commands that must be refused say on standard error, one after the other in one process."""
     program = "import json, sys; from codea1_jax.cli import main; print(*map(main, json.loads(sys.argv[1])))"
     process = start_script("-c", program, json.dumps(commands), **environment)
-    codes, said = process.communicate(timeout=300)
+    codes, said = process.communicate()
     assert codes.split() == ["2"] * len(commands), said
     return said.splitlines()
 
@@ -107,7 +107,7 @@ def first_run() -> Path:
 
 def finish(process: subprocess.Popen[str]) -> str:
     """Waits for a run and returns what it said on standard error."""
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate()
     assert process.returncode == 0, said
     return said
 

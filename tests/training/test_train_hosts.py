@@ -131,7 +131,7 @@ def test_two_processes_of_four_devices_train_like_one_and_go_on_after_a_death_wi
     wait_until(lambda: steps_done(stopped) >= 2, survivor)
     wait_until((stopped / "checkpoints" / "1").exists, survivor)
     victim.kill()
-    said = [process.communicate(timeout=300)[1] for process in (survivor, victim)]
+    said = [process.communicate()[1] for process in (survivor, victim)]
     assert (survivor.returncode, victim.returncode) == (1, -signal.SIGKILL)
     assert re.search(r"codea1: .*--resume", said[0])
     assert_close(trained(stopped, "--resume", processes=1, devices=4), alone)
@@ -153,7 +153,7 @@ def test_a_bad_setting_of_one_process_is_told_by_all(tmp_path):
     """The first process finds the directory occupied; the other, which does not look, ends with the same line."""
     (tmp_path / "notes.txt").write_text("mine")
     for process in start(tmp_path):
-        said = process.communicate(timeout=300)[1]
+        said = process.communicate()[1]
         assert process.returncode == 2, said
         assert f"codea1: run.directory: {tmp_path} is not empty" in said
 
@@ -168,7 +168,7 @@ def test_a_signal_before_the_first_step_stops_every_host(tmp_path):
     for process in processes:
         process.send_signal(signal.SIGTERM)
     for process in processes:
-        said = process.communicate(timeout=300)[1]
+        said = process.communicate()[1]
         assert process.returncode == 130, said
         assert said.splitlines()[-1] == "codea1: stopped"
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
@@ -184,7 +184,7 @@ def test_a_signal_to_one_process_within_a_step_saves_its_beginning_and_stops_bot
     assert (run / "checkpoints" / "1").exists() == (every == 1)
     asked = time.monotonic()
     processes[1].send_signal(signal.SIGTERM)
-    said = [process.communicate(timeout=300)[1] for process in processes]
+    said = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [130, 130], said
     assert time.monotonic() - asked < slowed_run.MINUTE  # they did not wait for the end of the stage
     assert "stopped by a signal to another host" in said[0] and "stopped by SIGTERM" in said[1]
@@ -198,7 +198,7 @@ def test_a_judge_that_does_not_answer_ends_a_run_that_may_stop_on_a_stall(whole,
     run, marker = tmp_path / "run", tmp_path / "slow"
     stall = ("hosts.stall_seconds=30.0", "hosts.stop_on_stall=true")  # longer than compiling takes
     for process in start(run, "checkpoint.every=3", *stall, slowed=("judging", "1", str(marker))):
-        said = process.communicate(timeout=300)[1]
+        said = process.communicate()[1]
         assert process.returncode == 130, said
         assert "stalled: nothing for 3" in said
         assert "in slow_result" in said

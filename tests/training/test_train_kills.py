@@ -32,7 +32,7 @@ def run_and_kill(
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
     process = start_script(killed_run.__file__, *instant, *train_arguments(directory, *settings, "--resume"))
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate()
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
     assert process.returncode in (0, stopped, -number), said  # the last: when all had been done
     return process.returncode == stopped
