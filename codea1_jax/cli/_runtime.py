@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, SimpleNamespace
+from types import CodeType, FrameType
 from typing import Any
 
 DONE = 0
@@ -92,15 +92,11 @@ def use_gpus_as_planned() -> None:
 def leave_out_absent_accelerators(root: Path = Path("/")) -> None:
     """Keeps JAX to the CPU where neither a GPU nor a TPU is here, unless the user has chosen.
 
-    The libraries by which `codea1 plan` compiles for both would look for them and print lines of their own; CUDA's does
-    so when it is loaded, so that it is kept from JAX. Must be called before JAX is imported.
+    The libraries by which `codea1 plan` compiles for both would look for them and print lines of their own. Must be
+    called before JAX is imported.
     """
     devices = ("dev/nvidia*", "dev/dxg", "dev/kfd", "dev/accel*", "dev/vfio/[0-9]*")
     vendors = {path.read_text().strip() for path in root.glob("sys/bus/pci/devices/*/vendor")}
     here = any(True for pattern in devices for _ in root.glob(pattern)) or vendors & _ACCELERATOR_VENDORS
     if sys.platform == "linux" and not here:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    if os.environ.get("JAX_PLATFORMS") == "cpu" and "jax" not in sys.modules:
-        for cuda in ("cuda12", "cuda13"):
-            idle = SimpleNamespace(initialize=lambda: None)
-            sys.modules |= {f"jax_{cuda}_plugin": None, f"jax_plugins.xla_{cuda}": idle}  # pyright: ignore
