@@ -64,7 +64,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     after = {"data": place, "ahead": pending and sampled_round(pending), "rates": rates}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
-                heartbeat(f"step {state.step} ended")
+                heartbeat()
                 if run.writes:
                     _warn(state.step, step_advice(rollouts, training.games.config.rollout))
                     _warn(state.step, mismatch_advice(run.figures("train")))
@@ -160,7 +160,7 @@ def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
             interrupts.wait(arrays)
         else:
             jax.block_until_ready(arrays)
-        heartbeat("a micro-batch was learned from")
+        heartbeat()
 
     return wait
 
@@ -172,7 +172,7 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
-        heartbeat("an evaluation ended")
+        heartbeat()
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
@@ -189,4 +189,4 @@ def _due(step: int, every: int) -> bool:
 def _save(state: State, run: RunDir) -> None:
     if not run.has_saved(state.step):
         run.save(state.step, *pack_state(state))
-        heartbeat("a save began")
+        heartbeat()

@@ -109,4 +109,4 @@ def make_sampler(
 
 def _wait(block: Any) -> None:
     wait(block)
-    heartbeat("a block of tokens was drawn")
+    heartbeat()

@@ -32,7 +32,7 @@ from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.gather import on_all
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.runtime.stalls import StallWatch
+from codea1_jax.runtime.stalls import reporting_stalls
 from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.judges import WatchedJudge, make_judge
@@ -145,7 +145,7 @@ class Trainer:
         training, config = self._training, self.config
         hosts, memory_limit = config.hosts, training.games.judge.memory_limit
         with (
-            StallWatch(hosts.stall_seconds, stop=hosts.stop_on_stall),
+            reporting_stalls(hosts.stall_seconds),
             RunDir(
                 self._directory,
                 config,
