@@ -58,7 +58,7 @@ def test_a_checkpoint_with_a_shortened_file_is_reported_as_damaged_in_one_line(r
         file.truncate(largest.stat().st_size // 3)
     assert cli.main([*train_arguments(run_copy), "--resume"]) == 1
     line = last_line(capsys.readouterr().err)
-    assert "is damaged: 'arrays' cannot be read (" in line and line.endswith("; step 2 is good")
+    assert "is damaged: 'arrays' cannot be read (" in line
 
 
 def test_a_checkpoint_with_overwritten_bytes_is_reported_as_damaged_in_one_line(run_copy, capsys):
@@ -120,7 +120,6 @@ def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
         ("train micro/a1 --bogus", "unrecognized arguments: --bogus\n"),
         ("presets --steps", "unrecognized arguments: --steps\n"),
         ("serve runs/mine --port=many", "argument --port: many is not a port; see `codea1 serve --help`"),
-        ("train micro/a1 --help-config nothing", "--help-config: no section nothing; there are checkpoint, code, "),
     ],
 )
 def test_a_command_that_is_not_understood_is_one_line_with_the_value_or_the_fix(arguments, line, capsys):
@@ -130,17 +129,6 @@ def test_a_command_that_is_not_understood_is_one_line_with_the_value_or_the_fix(
     assert err.startswith("codea1: ") and line in err
 
 
-def test_the_keys_of_a_section_are_listed_with_their_meaning(capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main(["train", "--help-config", "train"])
-    out = capsys.readouterr().out
-    assert "  train.questions: whole number, ≥ 1; default: 256\n      questions per step" in out
-    assert "rollout." not in out
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main(["train", "micro/a1", "--help-config"])
-    assert "  rollout.samples: " in capsys.readouterr().out
-
-
 # --- what the operating system refuses ------------------------------------------------------------------
 
 
@@ -148,7 +136,7 @@ def test_the_keys_of_a_section_are_listed_with_their_meaning(capsys):
 def test_a_full_disk_ends_a_conversion_with_one_line(form, run_copy, tmp_path, capsys):
     with file_size_limit(4096):
         assert cli.main(["convert", str(run_copy), str(tmp_path / "out"), "--role", "code", "--to", form]) == 1
-    [line] = [line for line in capsys.readouterr().err.splitlines() if "was not saved" not in line]
+    [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("codea1: ") and str(tmp_path / "out") in line
     assert "File too large" in line and "free some space" in line
 
