@@ -103,7 +103,6 @@ def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _resuming(words: Sequence[str]) -> str:
-    """The command that continues what these words have begun."""
     return shlex.join(["codea1", *(word for word in words if word != "--resume"), "--resume"])
 
 

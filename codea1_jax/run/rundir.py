@@ -160,7 +160,6 @@ class RunDir:
         return arrays, content["state"]
 
     def _begin(self) -> None:
-        """Writes what the run is, and its figures so far."""
         if not self.writes:
             return
         write_atomically(self.path / CONFIG_FILE, dump(self._config))

@@ -116,7 +116,6 @@ class Agreement:
         return value
 
     def _meet(self) -> None:
-        """Waits until all hosts are at this point, then passes it."""
         meeting = self._passed + 1
         self._store.write(f"{_MET}/{meeting}/{self._index}", "")
         while len(self._store.read(f"{_MET}/{meeting}")) < self._count:

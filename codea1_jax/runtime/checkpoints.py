@@ -180,7 +180,6 @@ class Checkpoints:
 
     @contextmanager
     def _naming_damage(self, step: int) -> Iterator[None]:
-        """Refuses a step that is not there, or is damaged."""
         if step not in self.steps():
             raise UserError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
         try:
@@ -251,7 +250,6 @@ def _refuse_differences(step: int, saved: Mapping[str, list[Any]], wanted: Mappi
 
 
 def _refuse_damage(saved: Mapping[str, list[Any]], arrays: Any) -> None:
-    """Raises _Unreadable if restored arrays are not those that were saved."""
     restored = describe(arrays)
     for name, description in saved.items():
         if restored[name] != description:
