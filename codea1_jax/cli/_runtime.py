@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 DONE = 0
 FAILED = 1
@@ -47,7 +46,9 @@ def ctrl_c_after_imports() -> Iterator[None]:
 
 def _stop_after_imports(number: int, frame: FrameType | None) -> None:
     if any(code.co_filename.startswith("<frozen importlib") for code in _codes(frame)):
-        _send_again(number, 0.05)
+        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
     else:
         signal.default_int_handler(number, frame)
 
@@ -56,30 +57,6 @@ def _codes(frame: FrameType | None) -> Iterator[CodeType]:
     while frame is not None:
         yield frame.f_code
         frame = frame.f_back
-
-
-def _send_again(number: int, seconds: float) -> None:
-    again = threading.Timer(seconds, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
-
-
-@contextmanager
-def ctrl_c_again_if_dropped() -> Iterator[None]:
-    """Inside it, Ctrl-C is sent again where Python drops it: in a callback of the garbage collector, such as JAX's."""
-    report = sys.unraisablehook
-
-    def repeat(dropped: Any) -> None:
-        if isinstance(dropped.exc_value, KeyboardInterrupt):
-            _send_again(signal.SIGINT, 0.01)  # not before the callback has ended
-        else:
-            report(dropped)
-
-    sys.unraisablehook = repeat
-    try:
-        yield
-    finally:
-        sys.unraisablehook = report
 
 
 def use_gpus_as_planned() -> None:
