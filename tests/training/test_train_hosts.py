@@ -1,6 +1,5 @@
 """Runs of several processes and over meshes: they train like one process on one device, stop together and resume."""
 
-import re
 import signal
 import subprocess
 import time
@@ -189,18 +188,4 @@ def test_a_signal_to_one_process_within_a_step_saves_its_beginning_and_stops_bot
     assert time.monotonic() - asked < slowed_run.MINUTE  # they did not wait for the end of the stage
     assert "stopped by a signal to another host" in said[0] and "stopped by SIGTERM" in said[1]
     assert "2" not in [path.name for path in (run / "checkpoints").iterdir()], "an unfinished step was saved"
-    assert_resumes_like(whole, run)
-
-
-@pytest.mark.long
-def test_a_judge_that_does_not_answer_ends_a_run_that_may_stop_on_a_stall(whole, tmp_path):
-    """It says where its threads are, saves the step's beginning and can be resumed."""
-    run, marker = tmp_path / "run", tmp_path / "slow"
-    stall = ("hosts.stall_seconds=30.0", "hosts.stop_on_stall=true")  # longer than compiling takes
-    for process in start(run, "checkpoint.every=3", *stall, slowed=("judging", "1", str(marker))):
-        said = process.communicate()[1]
-        assert process.returncode == 130, said
-        assert "stalled: nothing for 3" in said
-        assert "in slow_result" in said
-    assert [path.name for path in (run / "checkpoints").iterdir()] == ["1"]
     assert_resumes_like(whole, run)
