@@ -124,10 +124,6 @@ class Config(Section):
                     )
         if self.train.async_steps:
             self._check_weighed("train.async_steps", "what the policies of an earlier step have drawn")
-        if self.rollout.kv_cache_dtype != "auto":
-            self._check_weighed("rollout.kv_cache_dtype", "what is drawn by rounded keys and values")
-        if self.rollout.weight_dtype != "auto":
-            self._check_weighed("rollout.weight_dtype", "what is drawn by rounded weights")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self

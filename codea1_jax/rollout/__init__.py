@@ -22,7 +22,6 @@ __all__ = [
     "jetstream",
     "paged_gpu",
     "paged_tpu",
-    "quantize",
     "readers",
     "requests",
     "sampler",

@@ -48,7 +48,7 @@ And these are off by default:
 - data.curriculum: of the next questions a step takes those that a policy succeeds at half of the time.
 - train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
-- lora: adapters over one frozen base; rollout.kv_cache_dtype=fp8, rollout.weight_dtype=int8: a coarser sampler.
+- lora: adapters over one frozen base.
 
 `configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
 """

@@ -1,8 +1,7 @@
 """Run by test_sharded_sampler.py in separate processes: what a sampler draws on every mesh.
 
-Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Names that begin with
-"fp8" are of a cache of eight-bit floats, with "int8" of matrices of eight bits. Arguments: the meshes as JSON, then,
-for several processes, coordinator address, process count and process index.
+Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Arguments: the meshes
+as JSON, then, for several processes, coordinator address, process count and process index.
 """
 
 import json
@@ -29,19 +28,19 @@ def requests():
     return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
 
 
-def sampler_on(mesh, *, fp8, int8):
+def sampler_on(mesh):
     shards = batch_shards(mesh)
     capacity = for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
     # Of the rows few are in use in the end, and on a mesh throughout.
-    capacity = replace(capacity, rows=64 * shards, fp8=fp8)
-    return Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh, int8_weights=int8)
+    capacity = replace(capacity, rows=64 * shards)
+    return Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh)
 
 
-def drawn_on(mesh, *, paged=False, fp8=False, int8=False):
+def drawn_on(mesh, *, paged=False):
     if paged:  # as on TPUs
         decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
-    sampler = sampler_on(mesh, fp8=fp8, int8=int8)
+    sampler = sampler_on(mesh)
     results = dict(sampler.generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
 
@@ -51,11 +50,9 @@ def main(meshes, coordinator=None, processes=1, index=0):
         jax.distributed.initialize(coordinator, int(processes), int(index))
     one = make_mesh(MeshConfig(), jax.local_devices()[:1])
     drawn = {"one device": drawn_on(one)}
-    drawn |= {f"{kind}, one device": drawn_on(one, **{kind: True}) for kind in ("fp8", "int8")}
     for sizes in meshes:
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
-    drawn |= {kind: drawn_on(mesh, **{kind: True}) for kind in ("fp8", "int8")}
     drawn["paged"] = drawn_on(mesh, paged=True)  # on the last mesh
     print(json.dumps(drawn))
 

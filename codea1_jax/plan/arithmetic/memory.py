@@ -75,7 +75,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     for load in sampling_loads(run.config):
         spoken = run.of(load.policy)
         pages = spoken.cache(run.capacity(load)) if cache else 0
-        least[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
+        least[Phase("decode", load.role)] = always + spoken.gathered + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
         own = run.of(policy)
         tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
@@ -89,9 +89,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
 
 
 def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
-    """Raises UserError, saying what to change, if any phase needs more than a device has, or what it cannot do."""
-    if run.config.rollout.kv_cache_dtype == "fp8" and not hardware.chip.fp8:
-        raise UserError(f"rollout.kv_cache_dtype=fp8: {hardware.name} cannot read it; set rollout.kv_cache_dtype=auto")
+    """Raises UserError, saying what to change, if any phase needs more than a device has."""
     check_fits(run, least_memory(run), hardware.chip.memory, hardware.name)
 
 
@@ -134,7 +132,7 @@ def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     if phase.is_sampling:
-        if phase.kind == "weights" or resident(run) + run.decode_params_bytes > 0.9 * available:
+        if phase.kind == "weights" or resident(run) + run.gathered > 0.9 * available:
             return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
         smaller = "rollout.cache_tokens" if phase.kind in ("decode", "evaluate") else "rollout.prefill_tokens"
         return f"lower {smaller}, or take more chips"

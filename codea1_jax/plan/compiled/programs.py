@@ -166,11 +166,10 @@ def _sampling(
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
     config, role, capacity = run.config, load.role, run.capacity(load)
-    int8 = config.rollout.weight_dtype == "int8"
-    copied, cache = abstract_decode_params(model, mesh, int8=int8), abstract_cache(model, capacity, mesh)
+    copied, cache = abstract_decode_params(model, mesh), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
     parts = tuple(moved)
-    bring = mover(model, mesh, parts, capacity.fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules hash
+    bring = mover(model, mesh, parts)  # pyright: ignore[reportArgumentType]  flax modules hash
     for name in names[Phase("weights", role)]:
         yield Program(name, bring.lower, (moved,), always - device_bytes(moved))
     for name in names[Phase("prefill", role)]:
