@@ -122,8 +122,6 @@ class Config(Section):
                     raise ValueError(
                         f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
                     )
-        if self.train.async_steps:
-            self._check_weighed("train.async_steps", "what the policies of an earlier step have drawn")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self
@@ -132,8 +130,6 @@ class Config(Section):
     def _chooses_questions_by_verdicts_that_are_there(self) -> Config:
         method = METHODS[self.method.name]
         for key, chosen in (("train.refill", self.train.refill), ("data.curriculum", self.data.curriculum)):
-            if chosen and self.train.async_steps:
-                raise ValueError(f"{key}: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0")
             if chosen and method.supervised:
                 raise ValueError(f"{key}: method.name={self.method.name} plays no question; leave it out")
         if self.data.curriculum is not None and self.data.curriculum.role not in method.roles:
@@ -150,18 +146,6 @@ class Config(Section):
         if self.lora is None and any(learner.lora for learner in self.learners.values()):
             raise ValueError("a policy's own lora: every policy has adapters, or none; set lora as well")
         return self
-
-    def _check_weighed(self, key: str, drawn: str) -> None:
-        """Refuses a setting by which another policy draws than the one that learns, unless that is corrected."""
-        method = METHODS[self.method.name]
-        if method.supervised:
-            raise ValueError(f"{key}: method.name={self.method.name} learns from nothing that is drawn; leave it out")
-        for name in method.policies:
-            if self.learners[name].grpo.importance_cap is None:
-                raise ValueError(
-                    f"{key}: {drawn} must be weighed; set {name}.grpo.importance_cap, as in "
-                    f"{name}.grpo.importance_cap=2"
-                )
 
 
 def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

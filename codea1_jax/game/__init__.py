@@ -8,7 +8,6 @@ __all__ = [
     "outcomes",
     "players",
     "prompts",
-    "replay",
     "rewards",
     "rollouts",
     "round",

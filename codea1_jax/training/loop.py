@@ -14,9 +14,7 @@ from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
-from codea1_jax.game.replay import sampled_round
 from codea1_jax.game.rollouts import StepRollouts
-from codea1_jax.game.round import Pending
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
@@ -24,10 +22,10 @@ from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.advice import mismatch_advice, step_advice
-from codea1_jax.training.draw import Draws, play, rates_after
+from codea1_jax.training.draw import play_step, rates_after
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
-from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
+from codea1_jax.training.step import PLAY, learn, params
 from sandbox import in_thread
 
 logger = logging.getLogger(__name__)
@@ -42,7 +40,6 @@ def train(training: Training, state: State, run: RunDir) -> State:
     questions = training.loader()
     questions.set_state(state.data)
     total = training.total_steps
-    pending: Pending[StepRollouts] | None = None
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
@@ -56,12 +53,9 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
-                    rollouts = play(training, state, questions) if pending is None else pending.result()
+                    rollouts = play_step(training, state, questions)
                     run.check_saving()
-                    place = questions.get_state()
-                    pending = _begin_ahead(training, state, rollouts, questions)
-                    rates = rates_after(training, state, rollouts)
-                    after = {"data": place, "ahead": pending and sampled_round(pending), "rates": rates}
+                    after = {"data": questions.get_state(), "rates": rates_after(training, state, rollouts)}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat()
@@ -109,19 +103,6 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
-def _begin_ahead(
-    training: Training, state: State, rollouts: StepRollouts, questions: Draws
-) -> Pending[StepRollouts] | None:
-    """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
-
-    The mistake book is never behind: its new pages are known as soon as a step is judged.
-    """
-    if not training.steps.async_steps or state.step + 1 == training.total_steps:
-        return None
-    following = replace(state, step=state.step + 1, book=book_after(training, state, rollouts), ahead=None)
-    return begin(training, following, next(questions))
-
-
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:
     """What was played as one can read it, a record per question."""
     decode = {role: sampler.policy.tokenizer.decode for role, sampler in training.games.samplers.items()}
@@ -135,7 +116,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     game = training.games.game(policies, **sampling)
     metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
-        shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
+        shown = PLAY[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3))
         ((name, groups),) = shown.groups.items()
         metrics[HELDOUT_LOGPROB] = training.policies.learners[name].mean_logprob(policies[name], groups)
     return metrics

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codea1_jax.game.replay import SampledRound, pack_sampled, unpack_sampled
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.decoder import Params
@@ -19,7 +18,6 @@ class State:
 
     reference: the policy at step 0, which the KL term compares with, if there is one.
     bases: under LoRA, what each policy's adapters are added to. Checkpoints hold their digests instead.
-    ahead: what earlier policies have drawn for the next step, where steps are drawn ahead (train.async_steps).
     rates: how often a policy succeeded at each question when it was last played, where a curriculum asks.
     """
 
@@ -30,7 +28,6 @@ class State:
     data: Any
     bases: Mapping[str, Params] = field(default_factory=dict)
     base_digests: Mapping[str, str] = field(default_factory=dict)
-    ahead: SampledRound | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -42,8 +39,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     book = {
         question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
-    ahead = {} if state.ahead is None else {"ahead": pack_sampled(state.ahead)}
-    document = {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests), **ahead}
+    document = {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests)}
     return arrays, document | ({"rates": dict(state.rates)} if state.rates else {})
 
 
@@ -58,7 +54,6 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         book,
         document["data"],
         base_digests=base_digests(document, policies),
-        ahead=unpack_sampled(document["ahead"]) if "ahead" in document else None,
         rates=document.get("rates", {}),
     )
 
