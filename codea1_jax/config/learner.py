@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.section import Section
 
-Importance = Literal["token", "sequence", "icepop", "geometric"]
+Importance = Literal["token", "icepop"]
 
 
 class GRPOConfig(Section):
@@ -44,8 +44,7 @@ class GRPOConfig(Section):
     )
     importance: Importance = Field(
         default="token",
-        description="what the bounds apply to: each token's weight, or its response's product of them, is cut to them; "
-        "icepop: tokens outside weigh 0; geometric: responses whose geometric mean is outside weigh 0, all others 1",
+        description="token: weights are cut to the bounds; icepop: tokens outside of them weigh 0",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
     reference_every: int = Field(
