@@ -47,11 +47,6 @@ class GRPOConfig(Section):
         description="token: weights are cut to the bounds; icepop: tokens outside of them weigh 0",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
-    reference_every: int = Field(
-        default=0,
-        ge=0,
-        description="steps after which the reference becomes the policy as it is then (iterative GRPO); 0: never",
-    )
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
     mask_truncated: bool = Field(
         default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
@@ -63,9 +58,7 @@ class GRPOConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_needs(self) -> GRPOConfig:
-        if self.reference_every and not self.kl_coef:
-            raise ValueError("reference_every: with kl_coef=0 there is no reference; set it to 0, or kl_coef")
+    def _is_bounded_above(self) -> GRPOConfig:
         if self.importance_cap is None and (self.importance != "token" or self.importance_floor):
             raise ValueError("importance: without importance_cap nothing is weighed; set it as well")
         return self
@@ -88,10 +81,6 @@ class OptimizerConfig(Section):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
     epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")
-    first_moment_dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32",
-        description="type in which the first moment is kept; the second, whose steps bfloat16 would lose, is float32",
-    )
     weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
     clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
 

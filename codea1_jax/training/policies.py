@@ -138,8 +138,7 @@ class InitialWeights:
         if not any_host(not cached.exists()):
             logger.info("warm start: found in %s", cached)
             return load_params(cached, policy.model, param_shardings(policy.model, mesh))
-        begun = Path(self.config.run.directory) / "warm_start"  # saved there until it is whole
-        params = warm_start(policy, settings, seed, mesh, begun, self._form)
+        params = warm_start(policy, settings, seed, mesh, self._form)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():

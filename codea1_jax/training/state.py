@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,15 +53,9 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         arrays.get("reference"),
         book,
         document["data"],
-        base_digests=base_digests(document, policies),
+        base_digests=document["base"],
         rates=document.get("rates", {}),
     )
-
-
-def base_digests(document: Mapping[str, Any], policies: Iterable[str]) -> dict[str, str]:
-    """Of each policy's base under LoRA, from a packed state's document; earlier ones name one base of all policies."""
-    base = document["base"] or {}
-    return dict.fromkeys(policies, base) if isinstance(base, str) else base
 
 
 def _packed(test: Test) -> list[Any]:

@@ -111,8 +111,8 @@ def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapp
 
 def params(training: Training, state: State) -> dict[str, Params]:
     """Every policy's parameters, by its name; under LoRA its adapted base."""
-    lora = training.policies.learning.lora
-    return {name: attach(lora[name], state.bases.get(name), policy.params) for name, policy in state.policies.items()}
+    lora_of = training.policies.learning.config.lora_of
+    return {name: attach(lora_of(name), state.bases.get(name), own.params) for name, own in state.policies.items()}
 
 
 def _has_book(training: Training) -> bool:

@@ -228,7 +228,6 @@ def test_the_defaults_are_the_papers():
             "importance_floor": 0.0,
             "importance_cap": None,
             "mask_truncated": False,
-            "reference_every": 0,
         }, name
         assert (learner.optimizer.beta1, learner.optimizer.beta2) == (0.9, 0.999)
         assert (learner.optimizer.weight_decay, learner.optimizer.clip_norm) == (0.1, 1.0)

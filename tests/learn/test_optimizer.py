@@ -59,18 +59,6 @@ def test_updates_equal_adamw_written_out():
         np.testing.assert_allclose(state.params["x"], x, rtol=1e-5)
 
 
-def test_the_first_moment_is_kept_in_the_configured_type_and_the_second_in_float32():
-    gradient, states = {"x": jnp.linspace(-1.0, 1.0, 64)}, {}
-    for dtype in ("float32", "bfloat16"):
-        optimizer = make_optimizer(OptimizerConfig(first_moment_dtype=dtype))
-        states[dtype] = initial_state({"x": jnp.ones(64)}, optimizer)
-        for _ in range(3):
-            states[dtype], _ = apply_gradient(states[dtype], gradient, optimizer, jnp.float32(0.01))
-    half = states["bfloat16"].opt_state[1]
-    assert (half.mu["x"].dtype, half.nu["x"].dtype) == (jnp.bfloat16, jnp.float32)
-    np.testing.assert_allclose(states["bfloat16"].params["x"], states["float32"].params["x"], atol=3e-4)
-
-
 def test_a_state_owns_its_arrays():
     params = {"x": jnp.ones(3)}
     state = initial_state(params, make_optimizer(OptimizerConfig()))

@@ -10,19 +10,21 @@ import jax.numpy as jnp
 
 from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import METHODS, Config
+from codea1_jax.config import Config
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads, training_loads
 
+MOMENTS_BYTES = 8  # AdamW's two, in float32, of what is trained
+
 
 @dataclass(frozen=True)
 class Kept:
     """Bytes, over all devices, of what a run keeps from step to step.
 
-    policies: what is trained of them. references: of single policies, refreshed now and then. shared: the policy at
+    policies: what is trained of them. references: of single policies, as they started. shared: the policy at
     step 0, if it is kept: LoRA's base, or a reference.
     """
 
@@ -34,16 +36,16 @@ class Kept:
 
 def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
     """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
-    learning = Learning.of(config, METHODS[config.method.name])
+    learning = Learning(config)
     policies, moments, references, shared = 0, 0, 0, {}
-    for name, learner in learning.sections.items():
-        model, shape, lora = config.models[name], shapes[name], learning.lora[name]
+    for name in learning.sections:
+        model, shape, lora = config.models[name], shapes[name], config.lora_of(name)
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
         trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
         policies += 4 * trained
-        moments += trained * (4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize)
-        if learner.grpo.reference_every and not learning.method.supervised:
-            references += frozen if lora is None else 4 * trained
+        moments += trained * MOMENTS_BYTES
+        if learning.has_own_reference(name):
+            references += frozen
         if learning.keeps_initial_weights(name):
             shared[model.model_dump_json()] = frozen  # once for policies of one model
     return Kept(policies, moments, references, sum(shared.values()))
@@ -83,8 +85,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
         least[Phase("gradient", policy)] = always + own.kept + carried + logits
         if run.config.offload.optimizer:
-            moments = 4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize
-            least[Phase("update", policy)] = always + own.kept + moments * own.trained / run.shards
+            least[Phase("update", policy)] = always + own.kept + MOMENTS_BYTES * own.trained / run.shards
     return least
 
 
