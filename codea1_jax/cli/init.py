@@ -168,13 +168,13 @@ def _hardware(name: str) -> Hardware:
 def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
     """The questions whose references run and pass their own tests, as a run will take them."""
     from codea1_jax.training.judges import make_judge
-    from codea1_jax.training.questions import trusted
+    from codea1_jax.training.questions import drop_unsound
     from codea1_jax.training.sources import load_problems
 
     loaded = load_problems(source, "--data")
     print(f"running the references of {counted(len(loaded.problems), 'question')}", file=sys.stderr)
     with make_judge(judge) as running:
-        loaded = trusted(loaded, running)
+        loaded = drop_unsound(loaded, running)
     for refusal in loaded.refused[:SHOWN]:
         print(f"refused: {refusal.id}: {refusal.reason}", file=sys.stderr)
     if len(loaded.refused) > SHOWN:

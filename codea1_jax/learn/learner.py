@@ -153,7 +153,6 @@ class Learner:
         return shared
 
     def _apply(self, state: PolicyState, gradient: Params) -> tuple[PolicyState, Array]:
-        """The state after one optimizer update, and the gradient's norm."""
         state = replace(state, opt_state=in_device_memory(state.opt_state))
         self._ahead.wait("apply")
         state, norm = self.phases.apply(state, gradient)

@@ -178,7 +178,6 @@ def as_example(item: Item) -> Example:
 
 
 def _trajectories(items: Any) -> Any:
-    """The items, which of GRPO are trajectories."""
     for item in items:
         assert isinstance(item, Trajectory)
         yield item

@@ -122,7 +122,6 @@ def new_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
 
 @cache
 def _cache_maker(shapes: Cache) -> Callable[[], Cache]:
-    """Compiled once."""
     zeros = partial(jax.tree.map, lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     return jax.jit(zeros, out_shardings=jax.tree.map(lambda x: x.sharding, shapes))
 

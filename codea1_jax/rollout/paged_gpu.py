@@ -136,7 +136,6 @@ def _merged(
     mixed: Float[Array, "shares tiles kv_heads queries head_dim"],
     normalizers: Float[Array, "shares tiles kv_heads queries"],
 ) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
-    """The softmax over all shares together."""
     normalizer = jax.nn.logsumexp(normalizers, axis=0)
     weights = jnp.exp(normalizers - normalizer[None])
     return jnp.sum(weights[..., None] * mixed, axis=0), normalizer

@@ -265,7 +265,6 @@ class Sampler:
             self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
 
     def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        """The program of a prefill, and its arguments' shapes."""
         return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
@@ -282,12 +281,10 @@ class Sampler:
         rows: Rows,
         controls: Controls,
     ) -> tuple[Cache, DecodedBlock]:
-        """Starts a block: the cache after it, and the block, which may still be computed."""
         return decoder(params, cache, prompts, rows, controls)
 
 
 def _with_rows(count: int, x: np.ndarray) -> np.ndarray:
-    """An array of the same type and shape, but for the number of its rows."""
     return np.zeros((count, *x.shape[1:]), x.dtype)
 
 

@@ -28,6 +28,7 @@ from codea1_jax.run.rundir import find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.convert import StoredPolicy, open_policy, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
+from codea1_jax.training.policies import prompts_of
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
 ENDPOINT = ("http://", "https://")
@@ -110,13 +111,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
         return plain_prompts(tokenizer)
     if config is None:
         return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or OUR_TEMPLATES)
-    return chat_prompts(
-        tokenizer,
-        config.rewards.suite_size,
-        short=config.method.asks_shortly,
-        templates=templates or config.prompts.templates,
-        own=config.prompts.source == "dataset",
-    )
+    return prompts_of(config, tokenizer, answers=True, templates=templates)
 
 
 def policy_player(
@@ -141,7 +136,6 @@ def _loaded(
     templates: Templates | None,
     dtype: str | None,
 ) -> PolicyPlayer:
-    """The policy over all devices."""
     computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
     model = source.policy.model.clone(dtype=computed, param_dtype=computed)
     devices = jax.devices()

@@ -90,7 +90,6 @@ def _teaches(training: Training, question: QuestionRollout, name: str) -> bool:
 
 
 def _joined(played: StepRollouts, more: StepRollouts) -> StepRollouts:
-    """Both, one after the other."""
     return StepRollouts(
         (*played.questions, *more.questions),
         {stage: took + more.seconds[stage] for stage, took in played.seconds.items()},

@@ -122,7 +122,7 @@ def _read(
             return train, micro.problems("heldout", data.heldout_problems, 0, form), (), ()
         return train, named.problems, named.refused, named.dropped
     loaded = load_problems(data.source) if given.train is None else Loaded(tuple(given.train))
-    loaded = trusted(loaded, judge, unsolved=config.rewards.reference == "stand_ins")
+    loaded = drop_unsound(loaded, judge, unsolved=config.rewards.reference == "stand_ins")
     train, heldout = split(loaded.problems, data, None if named is None else named.problems)
     if named is None:
         return train, heldout, loaded.refused, loaded.dropped
@@ -132,8 +132,10 @@ def _read(
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
     """The held-out questions that are given, or named by `data.heldout`."""
     if given.heldout is not None:
-        return trusted(Loaded(tuple(given.heldout)), judge)
-    return None if config.data.heldout is None else trusted(load_problems(config.data.heldout, "data.heldout"), judge)
+        return drop_unsound(Loaded(tuple(given.heldout)), judge)
+    return (
+        None if config.data.heldout is None else drop_unsound(load_problems(config.data.heldout, "data.heldout"), judge)
+    )
 
 
 def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
@@ -145,7 +147,6 @@ def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[
 
 
 def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
-    """Where the reasons are, once they are there."""
     if not refused:
         return ""
     path = Path(f"{config.run.directory}.refused.jsonl")
@@ -154,7 +155,6 @@ def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
 
 
 def _load_benchmarks(config: Config) -> Loaded:
-    """The problems of all benchmarks together."""
     try:
         loaded = [data_pipeline.load(str(local_path(source))) for source in config.eval.datasets]
     except (ValueError, OSError) as error:
@@ -163,7 +163,7 @@ def _load_benchmarks(config: Config) -> Loaded:
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
-def trusted(loaded: Loaded, judge: Judge, *, unsolved: bool = False) -> Loaded:
+def drop_unsound(loaded: Loaded, judge: Judge, *, unsolved: bool = False) -> Loaded:
     """Refuses also the problems whose solution fails their own tests, each judged by one host.
 
     unsolved: keeps those that have no solution.

@@ -76,7 +76,7 @@ def all_given():
         ("mine.py", "rewards.code: mine.py is not FILE.py:FUNCTION of a file that is here"),
         ("mine.py:by_width", "rewards.code: mine.py defines no function by_width"),
         ("mine.py:given", "rewards.code: mine.py defines no function given"),
-        ("mine.txt:by_length", "rewards.code: mine.txt is no Python file; its name must end with .py"),
+        ("mine.txt:by_length", "rewards.code: mine.txt is not a Python file; its name must end with .py"),
     ],
 )
 def test_a_reward_function_that_is_not_there_is_named_before_anything_starts(tmp_path, named, message):
