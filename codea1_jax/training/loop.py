@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
-from codea1_jax.training.advice import mismatch_advice, step_advice
+from codea1_jax.training.advice import step_advice
 from codea1_jax.training.draw import play_step, rates_after
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
@@ -60,8 +60,8 @@ def train(training: Training, state: State, run: RunDir) -> State:
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat()
                 if run.writes:
-                    _warn(state.step, step_advice(rollouts, training.games.config.rollout))
-                    _warn(state.step, mismatch_advice(run.figures("train")))
+                    for line in step_advice(rollouts, training.games.config.rollout):
+                        logger.warning("step %d: %s", state.step, line)
                 progress.update(state.step, metrics)
         except Interrupted as asked:
             logger.info("%s: saving step %d", asked, state.step)
@@ -69,11 +69,6 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 _save(state, run)
                 run.finish_saving()
             raise
-
-
-def _warn(step: int, advice: Iterable[str]) -> None:
-    for line in advice:
-        logger.warning("step %d: %s", step, line)
 
 
 def _learn_and_record(
