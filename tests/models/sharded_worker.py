@@ -122,8 +122,10 @@ def drawn(params, mesh, *, paged=False):
     parts = batch_shards(mesh)
     capacity = for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=parts)
     capacity = replace(capacity, rows=64 * parts)  # of which few are in use in the end, and on a mesh throughout
-    sampler = Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh)
-    sharp = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, params)
+    model = MODEL.clone(architecture=replace(CONFIG, num_layers=1))
+    sampler = Sampler(model, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh)
+    shallow = {**params, "layers": jax.tree.map(lambda x: x[:1], params["layers"])}
+    sharp = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, shallow)
     if paged:  # as on TPUs
         decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
     found = dict(sampler.generate(sharp, requests, Sampling(12)))
