@@ -38,12 +38,12 @@ from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies
-from codea1_jax.training.draw import play
+from codea1_jax.training.draw import play_step
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import start
 from codea1_jax.training.state import State, pack_state
-from codea1_jax.training.step import begin, learn
+from codea1_jax.training.step import learn, play
 from sandbox import Judge
 
 # --- stopped runs -------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     before = jax.device_get(state.reference)
     questions = training.loader()
     for step in (1, 2):
-        played = begin(training, state, next(questions)).result()
+        played = play(training, state, next(questions))
         responses = {name: sum(map(len, groups)) for name, groups in played.groups.items()}
         state, metrics = learn(training, state, played)
         assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
@@ -216,7 +216,7 @@ def test_a_step_on_a_datasets_questions_is_whole(real_rows):
     with make_judge(CONFIG.sandbox) as judge:
         training = training_on(real_rows, judge)
         state = start(training)
-        state, metrics = learn(training, state, begin(training, state, next(training.loader())).result())
+        state, metrics = learn(training, state, play(training, state, next(training.loader())))
     assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())
@@ -227,10 +227,10 @@ def test_a_step_on_a_datasets_questions_is_whole(real_rows):
 
 def test_a_step_plays_on_until_its_groups_teach_and_learns_from_those_first(training):
     state = start(training)
-    played = play(training, state, training.loader())
+    played = play_step(training, state, training.loader())
     rounds = int(played.figures["refill/rounds"])
     assert len(played.questions) == 2 * (1 + rounds)
-    alone = begin(training, state, [question.problem for question in played.questions[:2]]).result()
+    alone = play(training, state, [question.problem for question in played.questions[:2]])
     assert played.questions[:2] == alone.questions  # what refilling adds comes after what is played without it
     for name in ("code", "test"):
         if not rounds:
@@ -243,7 +243,7 @@ def test_a_step_plays_on_until_its_groups_teach_and_learns_from_those_first(trai
 
 def test_with_every_group_equal_the_bound_ends_a_step(training, monkeypatch):
     monkeypatch.setattr("codea1_jax.training.draw.can_teach", lambda *_: False)
-    played = play(training, start(training), training.loader())
+    played = play_step(training, start(training), training.loader())
     assert played.figures["refill/rounds"] == 1 and len(played.questions) == 4
     assert [len(groups) for groups in played.groups.values()] == [2, 2]
 

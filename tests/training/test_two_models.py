@@ -32,13 +32,13 @@ NAMES = ("code", "test")
 WIDTHS = {"code": 32, "test": 16}
 SMALL = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
 OVERRIDES = (*SETTINGS, SMALL, "test.temperature=0.8", "warm_start=null", "eval.every=0", "train.steps=3")
-# Everything that moves or is recreated between steps: a separate reference, moments in host memory.
+# Everything that moves or is recreated between steps: moments in host memory.
 LORA = (
     "lora={rank: 4, alpha: 8}",
     "test.lora.rank=2",
     "offload.optimizer=true",
     "code.grpo={kl_coef: 0, entropy_coef: 0.01, mini_batch_questions: 2}",
-    "test.grpo={entropy_coef: 0.01, reference_every: 1, mini_batch_questions: 2}",
+    "test.grpo={entropy_coef: 0.01, mini_batch_questions: 2}",
 )
 
 
@@ -129,7 +129,7 @@ def test_an_exported_policy_is_the_merged_one(adapted, tmp_path, name, family):
     architecture = pretrained_policy(tmp_path / "hf").model.architecture
     assert (architecture.family, architecture.hidden_size) == (family, WIDTHS[name])
     exported = load_params(tmp_path / "hf", source.policy.model)
-    lora = adapted.training.policies.learning.lora[name]
+    lora = adapted.training.policies.learning.config.lora_of(name)
     assert bytes_of(exported) == bytes_of(merge(attach(lora, state.bases[name], state.policies[name].params)))
     assert bytes_of(exported) != bytes_of(state.bases[name])
 
