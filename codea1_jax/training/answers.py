@@ -16,7 +16,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals.endpoint import find_endpoint
-from codea1_jax.game.players import Player, PolicyPlayer, Sample, TextPlayer
+from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
@@ -114,19 +114,6 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
     return prompts_of(config, tokenizer, answers=True, templates=templates)
 
 
-def policy_player(
-    sample: Sample,
-    tokenizer: Tokenizer,
-    longest_prompt: int,
-    config: Config | None,
-    reading: Reading | None = None,
-    templates: Templates | None = None,
-) -> PolicyPlayer:
-    """Who asks what samples as the run of `config` does, where there is one, and reads as it does."""
-    reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest_prompt, reading)
-
-
 def _loaded(
     source: StoredPolicy,
     sampling: Sampling,
@@ -143,7 +130,9 @@ def _loaded(
     policy = Policy(model, source.policy.tokenizer)
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
     longest = model.architecture.max_position_embeddings - 1
-    return policy_player(sampler.sample, policy.tokenizer, longest, config, reading, templates)
+    prompts = _prompts(policy.tokenizer, config, templates)
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sampler.sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
 class _FittingSampler:
