@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -67,7 +67,7 @@ test:
 	$(MAKE) -j 2 suite lint LATER="nice -n 19"
 
 suite: .venv/dev
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
@@ -87,10 +87,6 @@ test-cuda-all: .venv/dev .venv-cuda/compiler
 # The tests of cgroups in a virtual machine whose kernel grants them. A few minutes.
 test-cgroups: .venv/dev
 	tests/support/cgroup_vm.sh $(BIN)/python -m pytest -c /dev/null --rootdir . --noconftest -q tests/sandbox/host/test_cgroup.py
-
-# Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.
-drills: .venv/dev
-	$(BIN)/pytest tests/drills
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py

@@ -92,8 +92,7 @@ def step_seconds(run: PlannedRun, step: StepCalls, plan: Plan) -> tuple[float, f
     each = {row.phase: row.seconds[row.bound] for row in plan.rows}
     least = sum(work.calls * each[phase] for phase, work in layout_table(run, FILL).items())
     expected = {phase: calls.count * plan.call_seconds[phase] for phase, calls in step.calls.items()}
-    learning = sum(seconds for phase, seconds in expected.items() if not phase.is_sampling)
-    return least, sum(expected.values()) + waiting_seconds(run.config, plan.hardware, step, learning)
+    return least, sum(expected.values()) + waiting_seconds(run.config, plan.hardware, step)
 
 
 if __name__ == "__main__":

@@ -27,5 +27,5 @@ def _problem(row: Row) -> Problem:
     return Problem(_id(row), question, "", called or "", golden, source="evolvecoder")
 
 
-# A row of someone's own that lacks its solution has more fields.
+# A row of your own that lacks its solution has more fields.
 FORMAT = Format("EvolveCoder", frozenset({"id", "question", "tests"}), _id, _problem, exact=True)

@@ -280,7 +280,6 @@ class _Substitution(ast.NodeTransformer):
 
 
 def _as_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:
-    """The statement as a test: as it stands, or `assert EXPR` as `assert bool(EXPR) == True`."""
     test = parse_test(statement, entry_point, any_view=True)
     if isinstance(test, SuiteTest) or not isinstance(statement, ast.Assert):
         return test

@@ -77,7 +77,6 @@ def _without_examples(problem: Problem) -> str:
 
 
 def _calls(test: str, entry_point: str) -> list[str]:
-    """The calls of the entry point within a golden test."""
     calls = [node for node in ast.walk(parse(test, "a golden test")) if isinstance(node, ast.Call)]
     return [ast.unparse(call) for call in calls if isinstance(call.func, ast.Name) and call.func.id == entry_point]
 

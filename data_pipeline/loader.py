@@ -1,4 +1,4 @@
-"""Passes over problems in batches, endless or counted, divided among hosts and resumable at any batch."""
+"""Passes over problems in batches, endless or counted, resumable at any batch."""
 
 from collections.abc import Sequence
 
@@ -8,31 +8,21 @@ from data_pipeline.problem import Problem
 
 
 def batches(
-    problems: Sequence[Problem],
-    batch_size: int,
-    seed: int,
-    *,
-    epochs: int | None = None,
-    host: int = 0,
-    hosts: int = 1,
+    problems: Sequence[Problem], batch_size: int, seed: int, *, epochs: int | None = None
 ) -> grain.DatasetIterator[tuple[Problem, ...]]:
-    """An iterator over this host's share of each batch; `get_state` and `set_state` resume it exactly.
+    """An iterator over batches; `get_state` and `set_state` resume it exactly.
 
-    The seed reshuffles every epoch, and an incomplete last batch is dropped. `batch_size` counts the problems of all
-    hosts together; each host gets `batch_size / hosts` of them. Without `epochs` the iterator is endless. Raises
-    ValueError if no batch can be made.
+    The seed reshuffles every epoch, and an incomplete last batch is dropped. Without `epochs` the iterator is endless.
+    Raises ValueError if no batch can be made.
     """
     if not 0 < batch_size <= len(problems):
         raise ValueError(f"a batch of {batch_size} problems cannot be drawn from {len(problems)}")
-    if batch_size % hosts or not 0 <= host < hosts:
-        raise ValueError(f"host {host} of {hosts} cannot have an equal share of {batch_size} problems")
     dataset = (
         grain.MapDataset.source(tuple(problems))
         .seed(seed)
         .shuffle()
         .batch(batch_size, drop_remainder=True, batch_fn=tuple)
         .repeat(epochs)
-        .map(lambda batch: batch[host::hosts])
     )
     # The problems are in memory: threads and prefetching would only cost.
     options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)

@@ -109,5 +109,4 @@ def _in_order(root: ast.Call, name: str) -> list[ast.expr]:
 
 
 def _is_nothing(value: ast.expr, annotation: ast.expr | None) -> bool:
-    """Whether None stands for an empty list or tree."""
     return isinstance(value, ast.Constant) and value.value is None and isinstance(nodes.kind_of(annotation), str)

@@ -105,14 +105,12 @@ def prepare(
 
 
 def _read_counts(loaded: Loaded) -> dict[str, int]:
-    """How many rows there are, have a wanted difficulty, and can be read."""
     rows = len(loaded.problems) + len(loaded.refused)
     unwanted = sum(refusal.reason.startswith("difficulty ") for refusal in loaded.refused)
     return {"rows": rows, "of a wanted difficulty": rows - unwanted, "readable": len(loaded.problems)}
 
 
 def _installed_packages(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """The packages that solutions import, of those that are installed here; numpy first."""
     imported = {name for problem in problems for name in packages_of(problem.solution)}
     return ("numpy", *sorted(name for name in imported - {"numpy"} if _is_installed(name)))
 
@@ -164,7 +162,6 @@ def _kind(reason: str) -> str:
 
 
 def _sha256(*files: Path) -> str:
-    """The hash of the files' contents, concatenated."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

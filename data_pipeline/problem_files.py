@@ -198,7 +198,6 @@ def _checker(row: Row) -> str:
 
 
 def _samples(row: Row) -> list[Sample | Rejected]:
-    """The tests of a program, or why one is left out."""
     samples: list[Sample | Rejected] = []
     for item in _given_tests(row):
         fields = item if isinstance(item, dict) else {}
@@ -241,7 +240,6 @@ def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | R
 
 
 def _test_of_class(item: object, name: str, tolerance: Tolerance) -> SuiteTest | Rejected:
-    """A test, given as Python that makes an object, calls its methods and ends with an assert."""
     try:
         lines = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", name)
     except BadRow as error:
@@ -254,7 +252,6 @@ def _test_of_class(item: object, name: str, tolerance: Tolerance) -> SuiteTest |
 
 
 def _tolerance(fields: Row) -> Tolerance:
-    """The `atol` and `rtol` of a question or a test. Raises BadRow if they are none."""
     try:
         return Tolerance(number(fields, "atol"), number(fields, "rtol"))
     except ValueError as error:

@@ -98,7 +98,6 @@ def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Ex
 
 
 def _shown(test: SuiteTest) -> str:
-    """What is called, or put in, on one line."""
     return repr(test.call) if "\n" in test.call else test.call
 
 

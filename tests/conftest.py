@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +23,16 @@ os.environ.setdefault(  # which takes a third of the time
 import hypothesis
 import jax
 
-pytest_plugins = ["rows", "watchdog"]
+pytest_plugins = ["rows"]
 
 # A suite in the background or under nohup starts with signals that are ignored, and hands that on to what it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-hypothesis.settings.register_profile("seeded", derandomize=True)
+# No limits by the clock: a busy machine would fail what a quiet one passes.
+hypothesis.settings.register_profile(
+    "seeded", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("seeded")
 gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: looking through them takes a tenth of the time
 
@@ -44,6 +48,14 @@ jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Names a folder for what all workers share, such as the tiny run; it goes with the session."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="codea1-tests-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["CODEA1_TEST_SESSION"] = folder.name
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow rooms come first, a file of each in turn: else one worker still has a file of theirs when there is nothing
     left for the others, and those that begin would all wait for the first tiny run.
@@ -52,14 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for path in dict.fromkeys(item.path for item in items):
         turns[path] = sum(other.parent == path.parent for other in turns)
     items.sort(key=lambda item: (item.path.parent.name not in SLOW_ROOMS, turns[item.path]))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def whole_entries() -> None:
-    """Two processes of tests share the cache: neither may read what the other has half written."""
-    from codea1_jax.cli._compiled_programs import write_entries_whole  # arrays are checked in what is imported later
-
-    write_entries_whole()
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,6 @@ from codea1_jax.cli._runtime import (
     FAILED,
     STOPPED,
     ctrl_c_after_imports,
-    ctrl_c_again_if_dropped,
     leave_out_absent_accelerators,
     use_gpus_as_planned,
 )
@@ -63,7 +62,7 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_again_if_dropped(), ctrl_c_after_imports():
+    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_after_imports():
         try:
             return _run(_parse(arguments), sys.argv[1:] if arguments is None else arguments)
         except UserError as error:
@@ -103,7 +102,6 @@ def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _resuming(words: Sequence[str]) -> str:
-    """The command that continues what these words have begun."""
     return shlex.join(["codea1", *(word for word in words if word != "--resume"), "--resume"])
 
 

@@ -34,9 +34,6 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
     """A preset and overrides of its values."""
     parser.add_argument("preset", help="a preset's name or a YAML file")
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="for example rollout.samples=4")
-    parser.add_argument(
-        "--help-config", nargs="?", metavar="SECTION", action=_HelpConfig, help="list the keys, or those of a section"
-    )
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:
@@ -54,28 +51,6 @@ def add_upload(parser: argparse.ArgumentParser, default: str) -> None:
     """How a repository of the Hub is made."""
     parser.add_argument("--license", metavar="ID", help=f"of what is sent, such as apache-2.0; {default}")
     parser.add_argument("--private", action="store_true", help="make new repositories private")
-
-
-class _HelpConfig(argparse.Action):
-    """Prints what the keys mean and ends the command, as --help does."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
-        from codea1_jax.config import Config
-        from codea1_jax.config.reference import sections
-
-        _, values, _ = arguments
-        wanted = "" if values is None else f"{values}."
-        found = [section for section in sections(Config) if section.keys and section.prefix.startswith(wanted)]
-        if not found:
-            names = ", ".join(sorted({section.prefix.split(".")[0] for section in sections(Config)} - {""}))
-            raise UserError(f"--help-config: no section {values}; there are {names}")
-        for section in found:
-            print(f"{section.meaning}\n")
-            for key in section.keys:
-                default = "required" if key.default is None else f"default: {key.default}"
-                print(f"  {key.name}: {key.values}; {default}\n      {key.meaning}".replace("`", ""))
-            print()
-        parser.exit()
 
 
 def unknown_options(words: Sequence[str], *, has_overrides: bool) -> str:

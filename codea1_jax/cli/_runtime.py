@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, SimpleNamespace
-from typing import Any
+from types import CodeType, FrameType
 
 DONE = 0
 FAILED = 1
@@ -47,7 +46,9 @@ def ctrl_c_after_imports() -> Iterator[None]:
 
 def _stop_after_imports(number: int, frame: FrameType | None) -> None:
     if any(code.co_filename.startswith("<frozen importlib") for code in _codes(frame)):
-        _send_again(number, 0.05)
+        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
     else:
         signal.default_int_handler(number, frame)
 
@@ -56,30 +57,6 @@ def _codes(frame: FrameType | None) -> Iterator[CodeType]:
     while frame is not None:
         yield frame.f_code
         frame = frame.f_back
-
-
-def _send_again(number: int, seconds: float) -> None:
-    again = threading.Timer(seconds, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
-
-
-@contextmanager
-def ctrl_c_again_if_dropped() -> Iterator[None]:
-    """Inside it, Ctrl-C is sent again where Python drops it: in a callback of the garbage collector, such as JAX's."""
-    report = sys.unraisablehook
-
-    def repeat(dropped: Any) -> None:
-        if isinstance(dropped.exc_value, KeyboardInterrupt):
-            _send_again(signal.SIGINT, 0.01)  # not before the callback has ended
-        else:
-            report(dropped)
-
-    sys.unraisablehook = repeat
-    try:
-        yield
-    finally:
-        sys.unraisablehook = report
 
 
 def use_gpus_as_planned() -> None:
@@ -92,15 +69,11 @@ def use_gpus_as_planned() -> None:
 def leave_out_absent_accelerators(root: Path = Path("/")) -> None:
     """Keeps JAX to the CPU where neither a GPU nor a TPU is here, unless the user has chosen.
 
-    The libraries by which `codea1 plan` compiles for both would look for them and print lines of their own; CUDA's does
-    so when it is loaded, so that it is kept from JAX. Must be called before JAX is imported.
+    The libraries by which `codea1 plan` compiles for both would look for them and print lines of their own. Must be
+    called before JAX is imported.
     """
     devices = ("dev/nvidia*", "dev/dxg", "dev/kfd", "dev/accel*", "dev/vfio/[0-9]*")
     vendors = {path.read_text().strip() for path in root.glob("sys/bus/pci/devices/*/vendor")}
     here = any(True for pattern in devices for _ in root.glob(pattern)) or vendors & _ACCELERATOR_VENDORS
     if sys.platform == "linux" and not here:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    if os.environ.get("JAX_PLATFORMS") == "cpu" and "jax" not in sys.modules:
-        for cuda in ("cuda12", "cuda13"):
-            idle = SimpleNamespace(initialize=lambda: None)
-            sys.modules |= {f"jax_{cuda}_plugin": None, f"jax_plugins.xla_{cuda}": idle}  # pyright: ignore

@@ -86,7 +86,6 @@ def _open(place: str) -> Checkpoints:
 
 
 def _row(checkpoints: Checkpoints, step: int) -> dict[str, Any]:
-    """A step and how good it was, or how it is damaged."""
     from codea1_jax.runtime.checkpoints import CheckpointError
 
     try:

@@ -1,4 +1,4 @@
-"""`codea1 data`: make datasets, and find what is wrong with one's own."""
+"""`codea1 data`: make datasets, and find what is wrong with your own."""
 
 from __future__ import annotations
 
@@ -124,7 +124,6 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _push(options: argparse.Namespace, path: Path) -> None:
-    """Uploads prepared questions, with the manifest that accounts for them."""
     import shutil
     import tempfile
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge, positive
+from codea1_jax.cli._arguments import Commands, positive
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
     from codea1_jax.models.decoder import Params
     from codea1_jax.models.policy import Policy
     from codea1_jax.rollout import Capacity
-    from codea1_jax.serve.best_of import Choosing
     from codea1_jax.serve.server import Ports
-    from sandbox import Judge
 
 VARIABLE = "CODEA1_SERVE_TOKEN"
 BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
@@ -53,12 +49,6 @@ def add(commands: Commands) -> None:
         help="tokens of prompts and responses kept at once; where they run out, the youngest sample waits and is drawn "
         "again; default: half of what all slots could need",
     )
-    parser.add_argument(
-        "--best-of",
-        action="store_true",
-        help="of a run: serve its Code LLM, and let tests of its Test LLM choose where a request sets best_of",
-    )
-    add_judge(parser)
     parser.set_defaults(run=_run)
 
 
@@ -70,7 +60,6 @@ def _run(options: argparse.Namespace) -> int:
         from codea1_jax.serve.server import Address, Server, run_until_signalled
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
-    from codea1_jax.cli._evaluation import make_pool
     from codea1_jax.common.console import log_to_stderr
     from codea1_jax.runtime.devices import start_devices
 
@@ -88,27 +77,10 @@ def _run(options: argparse.Namespace) -> int:
             flush=True,
         )
 
-    with make_pool(options) if options.best_of else nullcontext() as judge:
-        role, choosing = _choosing(options, judge) if judge else (options.role, None)
-        policy, params = _load(options.checkpoint, role)
-        capacity = _capacity(options, policy.model.architecture)
-        run_until_signalled(Server(name, policy, params, capacity, address, choosing=choosing), on_ready)
+    policy, params = _load(options.checkpoint, options.role)
+    capacity = _capacity(options, policy.model.architecture)
+    run_until_signalled(Server(name, policy, params, capacity, address), on_ready)
     return DONE
-
-
-def _choosing(options: argparse.Namespace, judge: Judge) -> tuple[str, Choosing]:
-    """The name of a run's Code LLM, and what chooses among its programs. Raises UserError if the run lacks either."""
-    from codea1_jax.config import Config
-    from codea1_jax.run.rundir import recorded_run
-    from codea1_jax.serve.best_of import Choosing
-    from codea1_jax.training.answers import policy_name, policy_player
-
-    config = Config.model_validate(recorded_run(options.checkpoint).config)
-    coder, tester = policy_name(config, "code"), policy_name(config, "test")
-    if options.role not in (None, coder):
-        raise UserError(f"--best-of serves the run's Code LLM, {coder}; leave --role out")
-    tests = None if tester == coder else _load(options.checkpoint, tester)
-    return coder, Choosing(tests, partial(policy_player, config=config), judge)
 
 
 def _load(place: str, role: str | None) -> tuple[Policy, Params]:

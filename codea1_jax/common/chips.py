@@ -16,7 +16,6 @@ GPUS_PER_HOST = 8
 CPU = "cpu"
 CHIPS_PER_HOST = 4  # of a TPU slice with several hosts
 OLDEST_GPU = 8, 0  # compute capability from which on XLA compiles Triton's kernels, as those of attention are
-_OLDEST_FP8 = 8, 9  # from which on they can read eight-bit floats: for older GPUs the compiler aborts the process
 _USED = 9 * 10**8  # bytes of a gigabyte of a GPU that JAX may use
 WHOLE_HOST = 8  # chips of the largest two-dimensional slice on one host
 
@@ -42,11 +41,6 @@ class Chip:
     cores: int = 1
     clock: float = 0.0
     capability: tuple[int, int] | None = None
-
-    @property
-    def fp8(self) -> bool:
-        """Whether kernels can read eight-bit floats."""
-        return self.capability is None or self.capability >= _OLDEST_FP8
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x ("system architecture"). The interconnect there is stated
@@ -85,20 +79,6 @@ def compute_capability(device: Any) -> tuple[int, int] | None:
     """Of an NVIDIA GPU; None for every other device of JAX's."""
     version = re.fullmatch(r"(\d+)\.(\d+)", getattr(device, "compute_capability", ""))
     return None if version is None else (int(version[1]), int(version[2]))
-
-
-def reads_fp8(device: Any) -> bool:
-    """Whether kernels on a device of JAX's can read eight-bit floats; on other GPUs the compiler aborts the process."""
-    capability = compute_capability(device)
-    return capability is None or capability >= _OLDEST_FP8
-
-
-def check_fp8(device: Any) -> None:
-    """Raises UserError for a device whose kernels cannot read eight-bit floats."""
-    if not reads_fp8(device):
-        raise UserError(
-            f"rollout.kv_cache_dtype=fp8: {device.device_kind} cannot read it; set rollout.kv_cache_dtype=auto"
-        )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ class HostsConfig(Section):
         description="a host on which nothing was drawn, judged, learned or saved for this long reports it, with the "
         "stacks of its threads; none: never",
     )
-    stop_on_stall: bool = Field(default=False, description="it then saves what it can and stops, to be resumed")
 
     @model_validator(mode="after")
     def _all_or_none(self) -> HostsConfig:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.section import Section
 
-Importance = Literal["token", "sequence", "icepop", "geometric"]
+Importance = Literal["token", "icepop"]
 
 
 class GRPOConfig(Section):
@@ -44,15 +44,9 @@ class GRPOConfig(Section):
     )
     importance: Importance = Field(
         default="token",
-        description="what the bounds apply to: each token's weight, or its response's product of them, is cut to them; "
-        "icepop: tokens outside weigh 0; geometric: responses whose geometric mean is outside weigh 0, all others 1",
+        description="token: weights are cut to the bounds; icepop: tokens outside of them weigh 0",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
-    reference_every: int = Field(
-        default=0,
-        ge=0,
-        description="steps after which the reference becomes the policy as it is then (iterative GRPO); 0: never",
-    )
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
     mask_truncated: bool = Field(
         default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
@@ -64,9 +58,7 @@ class GRPOConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_needs(self) -> GRPOConfig:
-        if self.reference_every and not self.kl_coef:
-            raise ValueError("reference_every: with kl_coef=0 there is no reference; set it to 0, or kl_coef")
+    def _is_bounded_above(self) -> GRPOConfig:
         if self.importance_cap is None and (self.importance != "token" or self.importance_floor):
             raise ValueError("importance: without importance_cap nothing is weighed; set it as well")
         return self

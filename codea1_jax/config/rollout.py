@@ -31,18 +31,6 @@ class RolloutConfig(Section):
         default=8,
         description="tokens decoded between two looks of the host, also those of a page; 32 suits accelerators",
     )
-    kv_cache_dtype: Literal["auto", "fp8"] = Field(
-        default="auto",
-        description="type of the keys and values that are kept; auto: the model's; fp8: eight-bit floats, half "
-        "of the memory and of what decoding reads (departure; needs grpo.importance_cap, and a TPU, a CPU or a GPU of "
-        "compute capability 8.9 or later)",
-    )
-    weight_dtype: Literal["auto", "int8"] = Field(
-        default="auto",
-        description="type of the layers' matrices while sampling; auto: the model's; int8: of all but the projections "
-        "to queries, keys and values eight-bit integers with a scale for each output, half of the memory and of what "
-        "decoding reads of them (departure; needs grpo.importance_cap)",
-    )
     prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in a full prefill of one device")
     engine: Literal["core", "jetstream"] = Field(
         default="core",

@@ -28,13 +28,6 @@ class TrainConfig(Section):
     update_n: int = Field(
         default=1, ge=1, description="the Test LLM learns from at most this many candidates per question"
     )
-    async_steps: int = Field(
-        default=0,
-        ge=0,
-        le=1,
-        description="1: a step's programs and suites are drawn by the policies from before the last update, and judged "
-        "during it (one-step off-policy); needs grpo.importance_cap",
-    )
     refill: int = Field(
         default=0,
         ge=0,

@@ -122,22 +122,12 @@ class Config(Section):
                     raise ValueError(
                         f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
                     )
-        if self.train.async_steps:
-            self._check_weighed("train.async_steps", "what the policies of an earlier step have drawn")
-        if self.rollout.kv_cache_dtype != "auto":
-            self._check_weighed("rollout.kv_cache_dtype", "what is drawn by rounded keys and values")
-        if self.rollout.weight_dtype != "auto":
-            self._check_weighed("rollout.weight_dtype", "what is drawn by rounded weights")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self
 
     @model_validator(mode="after")
     def _refills_by_verdicts_that_are_there(self) -> Config:
-        if self.train.refill and self.train.async_steps:
-            raise ValueError(
-                "train.refill: a step that is drawn ahead cannot wait for verdicts; set train.async_steps=0"
-            )
         if self.train.refill and METHODS[self.method.name].supervised:
             raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
         return self
@@ -151,18 +141,6 @@ class Config(Section):
         if self.lora is None and any(learner.lora for learner in self.learners.values()):
             raise ValueError("a policy's own lora: every policy has adapters, or none; set lora as well")
         return self
-
-    def _check_weighed(self, key: str, drawn: str) -> None:
-        """Refuses a setting by which another policy draws than the one that learns, unless that is corrected."""
-        method = METHODS[self.method.name]
-        if method.supervised:
-            raise ValueError(f"{key}: method.name={self.method.name} learns from nothing that is drawn; leave it out")
-        for name in method.policies:
-            if self.learners[name].grpo.importance_cap is None:
-                raise ValueError(
-                    f"{key}: {drawn} must be weighed; set {name}.grpo.importance_cap, as in "
-                    f"{name}.grpo.importance_cap=2"
-                )
 
 
 def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.runtime.devices import PLATFORMS, cause_and_fix, fault_of, overlooked, tpus, unsupported
+from codea1_jax.runtime.devices import cause_and_fix, fault_of, overlooked, tpus, unsupported
 from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     fault = unsupported(devices[0]) or overlooked(counted.platform)
     if fault is None:
         return Finding("devices", True, detail), counted
-    if os.environ.get(PLATFORMS) == "cpu":
-        return Finding("devices", None, f"{detail}; {PLATFORMS}=cpu leaves an accelerator unused"), counted
     cause, fix = cause_and_fix(fault)
     return Finding("devices", False, f"{detail}; {cause}", fix), None
 

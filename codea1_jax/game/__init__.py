@@ -6,7 +6,6 @@ __all__ = [
     "outcomes",
     "players",
     "prompts",
-    "replay",
     "rewards",
     "rollouts",
     "round",

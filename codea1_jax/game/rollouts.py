@@ -99,9 +99,8 @@ class StepRollouts:
     """What a step has played.
 
     seconds: that its stages took; `judge_wait` is judging that nothing has hidden, and scoring. hidden: seconds of
-    judging while something else was done, such as sampling more suites (`judge_hidden`), and those of them after all
-    was sampled (`judge_hidden_after_sampling`). groups: what each policy learns from, by its name, in the order of
-    update. figures: metrics of how it was sampled (`Counters.goodput`).
+    judging while more suites were sampled (`judge_hidden`). groups: what each policy learns from, by its name, in the
+    order of update. figures: metrics of how it was sampled (`Counters.goodput`).
     """
 
     questions: tuple[QuestionRollout, ...] = ()

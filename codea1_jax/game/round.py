@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
 
 from codea1_jax.common.activity import report
-from codea1_jax.config import Config, Role
+from codea1_jax.config import Config
 from codea1_jax.game.judging import Judgement, PendingJudgement, golden_tests
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
@@ -27,14 +26,10 @@ from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.rollouts import Candidate, Page, StepRollouts, WrittenSuite
 from codea1_jax.game.scoring import score_question
 from codea1_jax.game.suites import MAX_TESTS, SuiteRules
-from codea1_jax.rollout.sampler import Counters
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
 from sandbox import Judge, Test
-
-T = TypeVar("T")
-S = TypeVar("S")
 
 # Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
@@ -55,32 +50,15 @@ class Game:
     rewards: RewardFunctions = PAPER_REWARDS
 
 
-@dataclass(frozen=True)
-class Pending(Generic[T]):
-    """A round that is sampled, and is being judged.
-
-    groups: every question's candidates, with their suites. seconds: that the sampling took, by stage. result: waits for
-    the judge and rewards both models; raises SandboxError if the judge fails: an outage is never a verdict. work: what
-    every role's sampler has done.
-    """
-
-    groups: tuple[tuple[Candidate, ...], ...]
-    seconds: Mapping[str, float]
-    result: Callable[[], T]
-    work: Mapping[Role, Counters] = field(default_factory=dict)
-
-    def map(self, change: Callable[[T], S]) -> Pending[S]:
-        """What becomes of the result, once it is there."""
-        return Pending(self.groups, self.seconds, lambda: change(self.result()), self.work)
-
-
-def begin_round(
+def play_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[StepRollouts]:
-    """Samples a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
+) -> StepRollouts:
+    """Plays a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
 
     A program whose test prompt is too long gets no suites. Where nobody plays the Test LLM, none gets any, and golden
     tests stand in the place of the mistake book, of which no page is read or written.
+
+    Raises SandboxError if the judge fails: an outage is never a verdict.
     """
     started = time.perf_counter()
     groups: list[tuple[Candidate, ...]] = [()] * len(problems)
@@ -102,21 +80,14 @@ def begin_round(
     if game.test is not None:
         sampling["generate_tests"] = suites_done - programs_done
 
-    def result() -> StepRollouts:
-        asked = time.perf_counter()
-        judgements = gathered(lambda: _judgements(pending))
-        questions = tuple(
-            score_question(problem, pages[i], groups[i], judgements[i], game.config, game.rewards)
-            for i, problem in enumerate(problems)
-        )
-        scored = time.perf_counter()
-        ended = min(asked, max((judging.ended for judging in pending.values()), default=judging_since))
-        # Of the judging that sampling has hidden, that which was still going on after all was sampled.
-        after = max(0.0, ended - max(judging_since, suites_done))
-        hidden = {"judge_hidden": ended - judging_since, "judge_hidden_after_sampling": after}
-        return StepRollouts(questions, {**sampling, "judge_wait": scored - asked}, hidden)
-
-    return Pending(tuple(groups), sampling, result)
+    judgements = gathered(lambda: _judgements(pending))
+    questions = tuple(
+        score_question(problem, pages[i], groups[i], judgements[i], game.config, game.rewards)
+        for i, problem in enumerate(problems)
+    )
+    seconds = {**sampling, "judge_wait": time.perf_counter() - suites_done}
+    judging_ended = max((judging.ended for judging in pending.values()), default=judging_since)
+    return StepRollouts(questions, seconds, {"judge_hidden": min(suites_done, judging_ended) - judging_since})
 
 
 def _faced(game: Game, problem: Problem, page: Page) -> tuple[Test, ...]:

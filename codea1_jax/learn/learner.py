@@ -127,7 +127,7 @@ class Learner:
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
             del policy  # whose arrays are donated
         if self.objective.kl:
-            frozen = self._reference(shared, own_reference)
+            frozen = in_device_memory(shared if own_reference is None else own_reference)
             packed = [self._score(batches, frozen, "reference_logprobs", wait) for batches in packed]
         rate = float(self._learning_rate(int(state.step)))
         computed = []
@@ -136,8 +136,6 @@ class Learner:
             state, norm = self._apply(state, gradient)
             computed.append((sums, norm))
         state = replace(state, step=state.step + 1)
-        if self.objective.reference_every and state.step % self.objective.reference_every == 0:
-            own_reference = self.phases.freeze(state.params)
         all_sums, norms = zip(*jax.device_get(computed), strict=True)
         metrics = self.objective.metrics(all_sums, norms, groups)
         metrics |= {"learning_rate": rate, "padding": padding(list(chain.from_iterable(rows)))}
@@ -155,7 +153,6 @@ class Learner:
         return shared
 
     def _apply(self, state: PolicyState, gradient: Params) -> tuple[PolicyState, Array]:
-        """The state after one optimizer update, and the gradient's norm."""
         state = replace(state, opt_state=in_device_memory(state.opt_state))
         self._ahead.wait("apply")
         state, norm = self.phases.apply(state, gradient)
@@ -212,10 +209,6 @@ class Learner:
             wait(logprobs)
             scored.append(replace(batch, **{field: logprobs}))
         return scored
-
-    def _reference(self, shared: Params | None, own: Params | None) -> Params:
-        """The policy's own reference if it has one, else the one that all share."""
-        return in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
 
     def _gradient(
         self,

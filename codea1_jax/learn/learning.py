@@ -7,82 +7,70 @@ from dataclasses import dataclass
 
 from jax.sharding import Mesh
 
-from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, OffloadConfig
+from codea1_jax.config import METHODS, Config, LearnerConfig, Method
 from codea1_jax.learn.learner import Learner
 from codea1_jax.learn.objectives import GRPO, CrossEntropy
 from codea1_jax.models.decoder import Transformer
 
-NEVER = 2**31 - 1  # more steps than any run has
-
 
 @dataclass(frozen=True)
 class Learning:
-    """How each policy of a method learns: the sections of its policies, by name, and what they share.
+    """How each policy of a configuration's method learns."""
 
-    response_tokens: of the longest response that each policy may draw.
-    """
-
-    method: Method
-    sections: Mapping[str, LearnerConfig]
-    lora: Mapping[str, LoRAConfig | None]
-    offload: OffloadConfig
-    temperature: Mapping[str, float]
-    response_tokens: Mapping[str, int]
-    seed: int
-
-    @classmethod
-    def of(cls, config: Config, method: Method) -> Learning:
-        """From a configuration. A policy of another model, or that starts elsewhere, keeps its own reference."""
-        own = {name: config.learners[name] for name in method.policies}
-        if config.lora is None:
-            own = {name: _near_its_start(learner) for name, learner in own.items()}
-        lora = {name: config.lora_of(name) for name in own}
-        temperature = {name: config.drawn_at(name)[0] for name in own}
-        lengths = {"code": config.rollout.code_tokens, "test": config.rollout.test_tokens}
-        longest = {name: max(lengths[role] for role, player in method.roles.items() if player == name) for name in own}
-        return cls(method, own, lora, config.offload, temperature, longest, config.run.seed)
+    config: Config
 
     @property
-    def has_adapters(self) -> bool:
-        """Whether adapters are trained, of every policy, in place of all parameters."""
-        return None not in self.lora.values()
+    def method(self) -> Method:
+        """Which policies there are, and whether they imitate."""
+        return METHODS[self.config.method.name]
+
+    @property
+    def sections(self) -> dict[str, LearnerConfig]:
+        """The section of every policy, by its name."""
+        return {name: self.config.learners[name] for name in self.method.policies}
+
+    def response_tokens(self, name: str) -> int:
+        """Tokens of the longest response that a policy may draw."""
+        lengths = {"code": self.config.rollout.code_tokens, "test": self.config.rollout.test_tokens}
+        return max(lengths[role] for role, policy in self.method.roles.items() if policy == name)
+
+    def has_own_reference(self, name: str) -> bool:
+        """Whether a policy stays near its own start, because it is another model, or starts elsewhere, than the others.
+
+        Under LoRA the reference is each policy's base itself.
+        """
+        section = self.sections[name]
+        stays_near = section.grpo.kl_coef > 0 and not self.method.supervised and self.config.lora is None
+        return stays_near and (section.start is not None or section.model is not None)
 
     @property
     def shares_reference(self) -> bool:
-        """Whether the policy at step 0 is kept, because a policy in training has to stay near it.
-
-        Under LoRA it is each policy's base itself.
-        """
-        if self.has_adapters:
+        """Whether the policy at step 0 is kept, because a policy in training has to stay near it."""
+        if self.config.lora is not None or self.method.supervised:
             return False
-        near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
-        return not self.method.supervised and any(near)
+        return any(each.grpo.kl_coef > 0 and not self.has_own_reference(name) for name, each in self.sections.items())
 
     def keeps_initial_weights(self, name: str) -> bool:
         """Whether the weights of this policy's model at step 0 stay in memory: as LoRA's base, or as the reference."""
-        return self.has_adapters or (self.shares_reference and self.sections[name].model is None)
+        return self.config.lora is not None or (self.shares_reference and self.sections[name].model is None)
 
     def learners(self, models: Mapping[str, Transformer], total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
+        config, sections = self.config, self.sections
         return {
             name: Learner(
                 models[name],
-                CrossEntropy() if self.method.supervised else GRPO(section.grpo, self.response_tokens[name]),
+                CrossEntropy()
+                if self.method.supervised
+                else GRPO(section.grpo, self.response_tokens(name), self.has_own_reference(name)),
                 section.optimizer,
                 section.packing,
                 total_steps=total_steps,
-                temperature=1.0 if self.method.supervised else self.temperature[name],
+                temperature=1.0 if self.method.supervised else config.drawn_at(name)[0],
                 mesh=mesh,
-                offload=self.offload,
-                lora=self.lora[name],
-                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from their own seed
+                offload=config.offload,
+                lora=config.lora_of(name),
+                seed=len(sections) * config.run.seed + number,  # every policy's adapters are drawn from their own seed
             )
-            for number, (name, section) in enumerate(self.sections.items())
+            for number, (name, section) in enumerate(sections.items())
         }
-
-
-def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
-    at_common_start = learner.start is None and learner.model is None
-    if at_common_start or not learner.grpo.kl_coef or learner.grpo.reference_every:
-        return learner
-    return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})

@@ -3,9 +3,9 @@
 An objective defines how groups are cut into mini-batches, what is computed of them, the loss of a packed micro-batch,
 and the metrics. `learner.Learner` does the rest, which is the same for both. Both also say
 
-    kl               whether log-probabilities under a reference are needed
-    reference_every  training steps after which the reference becomes the policy of that step; 0: never
-    compares         whether old log-probabilities are needed
+    kl             whether log-probabilities under a reference are needed
+    own_reference  whether the reference is the policy's own at its start, and not one that all share
+    compares       whether old log-probabilities are needed
 """
 
 from __future__ import annotations
@@ -38,17 +38,13 @@ class GRPO:
 
     config: GRPOConfig
     response_tokens: int = 1
+    own_reference: bool = False
     compares: ClassVar[bool] = True
 
     @property
     def kl(self) -> bool:
         """Whether there is a KL term."""
         return self.config.kl_coef > 0
-
-    @property
-    def reference_every(self) -> int:
-        """As in the configuration."""
-        return self.config.reference_every
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
         """Those of each optimizer update: `mini_batch_questions` questions, in the last perhaps fewer.
@@ -132,7 +128,7 @@ class CrossEntropy:
     """
 
     kl: ClassVar[bool] = False
-    reference_every: ClassVar[int] = 0
+    own_reference: ClassVar[bool] = False
     compares: ClassVar[bool] = False
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
@@ -182,7 +178,6 @@ def as_example(item: Item) -> Example:
 
 
 def _trajectories(items: Any) -> Any:
-    """The items, which of GRPO are trajectories."""
     for item in items:
         assert isinstance(item, Trajectory)
         yield item

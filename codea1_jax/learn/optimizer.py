@@ -41,7 +41,7 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
     """AdamW (arXiv 1711.05101) after clipping the global norm, for a learning rate of 1."""
     return optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
-        optax.scale_by_adam(config.beta1, config.beta2, mu_dtype=jnp.float32),
+        optax.scale_by_adam(config.beta1, config.beta2),
         optax.add_decayed_weights(config.weight_decay),
         optax.scale(-1.0),
     )

@@ -63,7 +63,6 @@ class Phases:
     accumulate: (accumulated, trained, batch, normalizer, base) -> accumulated; the first is donated.
     apply: (state, every replica's gradient) -> (state, their sum's norm); the first is donated.
     logprobs: (parameters, batch) -> those of the batch's targets.
-    freeze: trained -> a reference.
     """
 
     init: Jitted
@@ -71,7 +70,6 @@ class Phases:
     accumulate: Jitted
     apply: Jitted
     logprobs: Jitted
-    freeze: Jitted
 
 
 class Accumulated(NamedTuple):
@@ -100,13 +98,10 @@ def make_phases(
 ) -> Phases:
     """The phases on a mesh. state: where each of its parts lies; seed: of adapters."""
 
-    def freeze(params: Params) -> Params:
-        return frozen(params, model.dtype if lora is None else model.param_dtype)
-
     def init(params: Params) -> PolicyState:
         trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
         first = initial_state(trained, optimizer)
-        return replace(first, reference=freeze(trained)) if objective.reference_every else first
+        return replace(first, reference=frozen(trained, model.dtype)) if objective.own_reference else first
 
     def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows targets"]:
         return scores(params, batch)[0]
@@ -119,7 +114,7 @@ def make_phases(
     options = known_options(mesh, gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"]))
     by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
     accumulated = Accumulated(by_each, replicated(mesh))  # one sharding for all of its sums
-    own_reference = state.params if objective.reference_every else None
+    own_reference = state.params if objective.own_reference else None
     add = partial(accumulate, scores=scores, objective=objective, lora=lora)
     return Phases(
         init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
@@ -127,7 +122,6 @@ def make_phases(
         accumulate=jit_on(mesh, add, out_shardings=accumulated, donate_argnums=(0,), compiler_options=options),
         apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
         logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
-        freeze=jit_on(mesh, freeze, out_shardings=state.params),
     )
 
 

@@ -35,7 +35,12 @@ def sequence_ratio(
     Here a response weighs in the loss by its number of tokens, as everywhere in the token mean; in GSPO's own
     objective all weigh the same.
     """
-    return jnp.exp(_of_responses(_cut(logprobs - old_logprobs), sequences, mean=True))
+
+    def one_row(row: Array, sequence: Array) -> Array:
+        total = partial(jax.ops.segment_sum, segment_ids=sequence, num_segments=sequence.size + 1)
+        return (total(row) / jnp.maximum(total(jnp.ones_like(row)), 1))[sequence]
+
+    return jnp.exp(jax.vmap(one_row)(_cut(logprobs - old_logprobs), sequences))
 
 
 class Correction(NamedTuple):
@@ -48,7 +53,6 @@ class Correction(NamedTuple):
 def sampler_correction(
     old_logprobs: Float[Array, "*tokens"],
     rollout_logprobs: Float[Array, "*tokens"],
-    sequences: Int[Array, "*tokens"],
     *,
     kind: Importance,
     low: float,
@@ -56,35 +60,16 @@ def sampler_correction(
 ) -> Correction:
     """Corrects for a sampler whose probabilities are not the training graph's. With w = π_old / π_rollout of a token:
 
-    token      w, cut to [low, high] (truncated importance sampling, https://fengyao.notion.site/off-policy-rl)
-    sequence   the product of w over the response, cut (verl, docs/algo/rollout_corr_math.md, 3.3.2)
-    icepop     w, and 0 outside of [low, high] (IcePop, arXiv 2510.18855, its masking function M)
-    geometric  1, and 0 for a response whose geometric mean of w is outside (the same page of verl, 3.3.3)
+    token   w, cut to [low, high] (truncated importance sampling, https://fengyao.notion.site/off-policy-rl)
+    icepop  w, and 0 outside of [low, high] (IcePop, arXiv 2510.18855, its masking function M)
 
     Where the sampler's logprob is NaN, unknown, w counts as 1, which lies within the bounds.
     """
-    log_ratio = jnp.where(jnp.isnan(rollout_logprobs), 0.0, _cut(old_logprobs - rollout_logprobs))
-    if kind in ("sequence", "geometric"):
-        log_ratio = _cut(_of_responses(log_ratio, sequences, mean=kind == "geometric"))
-    ratio = jnp.exp(log_ratio)
+    ratio = jnp.exp(jnp.where(jnp.isnan(rollout_logprobs), 0.0, _cut(old_logprobs - rollout_logprobs)))
     outside = (ratio < low) | (ratio > high)
-    if kind in ("icepop", "geometric"):
-        weight = jnp.where(outside, 0.0, ratio if kind == "icepop" else 1.0)
-    else:
-        weight = jnp.clip(ratio, low, high)
+    weight = jnp.where(outside, 0.0, ratio) if kind == "icepop" else jnp.clip(ratio, low, high)
     return Correction(jax.lax.stop_gradient(weight), outside)
 
 
 def _cut(log_ratio: Array) -> Array:
     return jnp.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
-
-
-def _of_responses(values: Array, sequences: Array, *, mean: bool) -> Array:
-    """At each token the sum over its response, or the mean."""
-
-    def one_row(row: Array, sequence: Array) -> Array:
-        total = partial(jax.ops.segment_sum, segment_ids=sequence, num_segments=sequence.size + 1)
-        of_each = total(row) / jnp.maximum(total(jnp.ones_like(row)), 1) if mean else total(row)
-        return of_each[sequence]
-
-    return jax.vmap(one_row)(values, sequences)

@@ -32,7 +32,6 @@ Params = Any  # a nested dict of arrays
 
 LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
 KERNEL = "kernel"
-KERNEL_SCALE = "kernel_scale"  # next to a kernel of eight bits (`rollout.quantize`)
 TRANSPOSED_KERNEL = "transposed_kernel"  # in place of a kernel (`rollout.decode_params`)
 
 _KEEP_MIXED = jax.checkpoint_policies.save_only_these_names(MIXED)
@@ -98,8 +97,8 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 class Linear(nn.Module):
     """x @ kernel (+ bias), with logical axis names on the parameters.
 
-    Adapters, and the scales of a kernel of eight bits, are applied where there are any (`lora`, `rollout.quantize`). A
-    kernel may be transposed: the compiler makes that part of the product.
+    Adapters are applied where there are any (`lora`). A kernel may be transposed: the compiler makes that part of the
+    product.
     """
 
     features: int
@@ -118,8 +117,6 @@ class Linear(nn.Module):
         # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
         whole = constrain(kernel.astype(self.dtype), *("width" if axis == "embed" else axis for axis in self.axes))
         y = matmul(x, whole)
-        if self.has_variable("params", KERNEL_SCALE):
-            y = y * self.get_variable("params", KERNEL_SCALE)[None, None]
         if self.has_variable("params", LORA_A):
             a, b = (self.get_variable("params", name).astype(self.dtype) for name in (LORA_A, LORA_B))
             y = y + matmul(matmul(x, a), b)

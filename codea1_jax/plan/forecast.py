@@ -223,16 +223,13 @@ def expected_seconds(
     return {"host": calls.host_seconds} | spent
 
 
-def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls, learning: float) -> float:
+def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls) -> float:
     """Seconds in which a step's devices wait for verdicts, as if sampling hid none of them, and for scores.
 
-    Judged are programs on golden tests, and suites on their program and the reference. learning: seconds of a step's
-    updates, which hide as many of judging where steps are drawn ahead.
+    Judged are programs on golden tests, and suites on their program and the reference.
     """
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
     judging = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-    if config.train.async_steps:
-        judging = max(0.0, judging - learning)
     return judging + SCORED_SECONDS * step.drawn

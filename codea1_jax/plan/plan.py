@@ -158,8 +158,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, len
                 fix=None if fits else suggested_fix(run, phase, hardware.chip.memory),
             )
         )
-    learning = sum(row.expected_seconds for row in rows if not row.phase.is_sampling)
-    waiting, limit = waiting_seconds(config, hardware, step, learning), limit_seconds(run, hardware, step)
+    waiting, limit = waiting_seconds(config, hardware, step), limit_seconds(run, hardware, step)
     return Plan(run, hardware, tuple(rows), fill, step, limit, waiting)
 
 

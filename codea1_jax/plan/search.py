@@ -188,7 +188,7 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
 def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> float:
     """Bytes of a device that are left for the pages of that many rows."""
     logits = LOGITS * 4 * rows_per_shard * run.model.vocab_size / run.tensor
-    return USED * hardware.chip.memory - resident(run) - run.decode_params_bytes - logits - SPARE
+    return USED * hardware.chip.memory - resident(run) - run.gathered - logits - SPARE
 
 
 def learning_memory(run: PlannedRun) -> float:
@@ -243,7 +243,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill:
     rows = min(capacity.rows, capacity.pages * block / kept)
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
-    moving = replace(work, traffic=block * run.decode_params_bytes)
+    moving = replace(work, traffic=block * run.gathered)
     call = max(moving.seconds(hardware, efficiency_of(hardware)).values())
     call = max(call, block * run.model.num_layers * LAYER_SECONDS[hardware.platform])
     call += _sums(run, hardware, block * capacity.rows / shards, times=block)

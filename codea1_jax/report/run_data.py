@@ -27,13 +27,12 @@ Columns = dict[str, list[float | None]]
 class Run:
     """What one run contributes. `metrics` holds, for every kind of line, equally long columns by name.
 
-    ahead: whether its steps are drawn ahead (train.async_steps). eval_samples: programs of a question in an evaluation.
+    eval_samples: programs of a question in an evaluation.
     """
 
     name: str
     group: str
     total_steps: int | None
-    ahead: bool
     eval_samples: int | None
     config: str
     versions: Mapping[str, Any]
@@ -63,7 +62,6 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
             name=name,
             group=group,
             total_steps=_setting(config, "train", "steps"),
-            ahead=bool(_setting(config, "train", "async_steps")),
             eval_samples=_setting(config, "eval", "samples"),
             config=text,
             versions=read_document(path / VERSIONS_FILE),

@@ -1,6 +1,6 @@
 """Rollouts: prompts in, sampled completions and their log-probabilities out.
 
-`sampler` is the door; `schedule` decides on the host which sample sits in which row and owns which pages of the
+`sampler` is the entry point; `schedule` decides on the host which sample sits in which row and owns which pages of the
 `cache`, `decode` holds the two programs of the device, `readers` how they read pages (`paged_tpu` and `paged_gpu` are
 kernels), `attend` how the parts of an attention make a whole, `sampling` the drawing of tokens.
 """
@@ -22,7 +22,6 @@ __all__ = [
     "jetstream",
     "paged_gpu",
     "paged_tpu",
-    "quantize",
     "readers",
     "requests",
     "sampler",

@@ -44,10 +44,8 @@ def mix(
 ) -> Mixed:
     """Every query looks at its tile's first `lengths` columns of a part [tiles, kv_heads, columns, head_dim].
 
-    The part is used in the queries' type; scores and softmax are float32 whatever the inputs are. keys: "dc" if the
-    part's keys have their columns last.
+    Scores and softmax are float32 whatever the inputs are. keys: "dc" if the part's keys have their columns last.
     """
-    part = KeyValues(*(x.astype(q.dtype) for x in part))
     raw = jnp.einsum(f"tkqd,tk{keys}->tkqc", q, part.keys, preferred_element_type=jnp.float32)
     seen = columns_before(lengths, raw.shape[-1])[:, None, None]
     scores = jnp.where(seen, raw / math.sqrt(q.shape[-1]), MASKED)

@@ -28,8 +28,6 @@ class Capacity:
     block: tokens decoded between two looks of the host, and tokens of a page.
     prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
-    fp8: whether pages hold keys and values as eight-bit floats, rather than in the model's type. What a block is
-        drawing stays in the latter until the block is complete, and what a prefill computes while it lasts.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.
@@ -44,7 +42,6 @@ class Capacity:
     block: int
     prefill_tokens: int
     batch_shards: int = 1
-    fp8: bool = False
 
     def __post_init__(self) -> None:
         for name in ("slots", "width", "rows", "pages", "block", "prefill_tokens", "batch_shards"):
@@ -151,7 +148,6 @@ def capacity_of(
         block=rollout.block,
         prefill_tokens=rollout.prefill_tokens,
         batch_shards=shards,
-        fp8=rollout.kv_cache_dtype == "fp8",
     )
     needed = one.slots * one.prompt_pages + one.rows * one.response_pages
     held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens * replicas // rollout.block)

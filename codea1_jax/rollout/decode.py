@@ -13,7 +13,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from codea1_jax.common.chips import check_fp8
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
@@ -108,13 +107,11 @@ def check_shards(capacity: Capacity, mesh: Mesh) -> None:
 
 def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     """The shapes of a cache, and where the programs keep it."""
-    device, shape = mesh.devices.flat[0], model.architecture
-    if capacity.fp8:
-        check_fp8(device)
-    reader = reader_for(device.platform)
+    shape = model.architecture
+    reader = reader_for(mesh.devices.flat[0].platform)
     pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader.width(shape.head_dim))
     sharding = NamedSharding(mesh, fitting_spec((*AXES, None, None), pages, mesh))
-    store = jax.ShapeDtypeStruct(pages, reader.fp8 if capacity.fp8 else model.dtype, sharding=sharding)
+    store = jax.ShapeDtypeStruct(pages, model.dtype, sharding=sharding)
     return (KeyValues(store, store),) * shape.num_layers  # pyright: ignore[reportArgumentType]  for arrays
 
 
@@ -125,7 +122,6 @@ def new_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
 
 @cache
 def _cache_maker(shapes: Cache) -> Callable[[], Cache]:
-    """Compiled once."""
     zeros = partial(jax.tree.map, lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     return jax.jit(zeros, out_shardings=jax.tree.map(lambda x: x.sharding, shapes))
 

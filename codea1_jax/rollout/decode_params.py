@@ -2,8 +2,7 @@
 
 In the model's precision, with adapters merged, every layer apart, and split over `tensor` alone: decoding reads every
 parameter at every step and must not fetch it from other devices each time. On a CPU the layers' kernels are transposed:
-XLA multiplies a few rows by a kernel that is not in the processor's caches twice as fast so. For a cache of eight-bit
-floats keys and values are equalized (`equalize`), and most matrices may be rounded to eight bits (`quantize`).
+XLA multiplies a few rows by a kernel that is not in the processor's caches twice as fast so.
 Parameters are brought there on the devices, once for all prompts of a call; those outside the layers that are so
 already are used where they lie.
 """
@@ -18,24 +17,17 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from codea1_jax.models.decoder import KERNEL, KERNEL_SCALE, TRANSPOSED_KERNEL, Params, Transformer, abstract_params
+from codea1_jax.models.decoder import KERNEL, TRANSPOSED_KERNEL, Params, Transformer, abstract_params
 from codea1_jax.models.lora import merge
 from codea1_jax.models.sharding import serving_shardings, with_shardings
-from codea1_jax.rollout.equalize import equalize
-from codea1_jax.rollout.quantize import quantize, replace_entries, replace_rounded
 
 
-def to_decode_params(
-    model: Transformer, mesh: Mesh, *, fp8: bool = False, int8: bool = False
-) -> Callable[[Params], Params]:
-    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
-
-    fp8: whether the cache is of eight-bit floats. int8: whether most of the layers' matrices are rounded to eight bits.
-    """
+def to_decode_params(model: Transformer, mesh: Mesh) -> Callable[[Params], Params]:
+    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
 
     def convert(params: Params) -> Params:
         moved = parts_to_move(model, mesh, params)
-        move = mover(model, mesh, tuple(moved), fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules hash
+        move = mover(model, mesh, tuple(moved))  # pyright: ignore[reportArgumentType]  flax modules hash
         return {**params, **move(moved)}
 
     return convert
@@ -62,17 +54,16 @@ def _shardings(model: Transformer, mesh: Mesh) -> Params:
 
 
 @cache
-def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
+def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...]) -> Any:
     """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
-    shardings = _decode_shardings(model, mesh, int8)
-    move = partial(_moved, model, mesh, fp8, int8)
+    shardings = _decode_shardings(model, mesh)
+    move = partial(_moved, model, mesh)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})
 
 
-def _moved(model: Transformer, mesh: Mesh, fp8: bool, int8: bool, params: Params) -> Params:
+def _moved(model: Transformer, mesh: Mesh, params: Params) -> Params:
     moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
-    layers = unstack_layers(equalize(moved["layers"], model.architecture) if fp8 else moved["layers"])
-    layers = tuple(map(quantize, layers)) if int8 else layers
+    layers = unstack_layers(moved["layers"])
     return {**moved, "layers": tuple(map(_transpose_kernels, layers)) if _transposes(mesh) else layers}
 
 
@@ -84,19 +75,22 @@ def unstack_layers(stack: Params) -> tuple[Params, ...]:
 
 def _transpose_kernels(layer: Params, transpose: Callable[[Any], Any] = jnp.transpose) -> Params:
     """A layer's parameters, or what stands for them, with every kernel transposed, under a name that says so."""
-    return replace_entries(layer, KERNEL, lambda kernel: {TRANSPOSED_KERNEL: transpose(kernel)})
+    if not isinstance(layer, dict):
+        return layer
+    return {
+        **{name: _transpose_kernels(part, transpose) for name, part in layer.items() if name != KERNEL},
+        **({TRANSPOSED_KERNEL: transpose(layer[KERNEL])} if KERNEL in layer else {}),
+    }
 
 
 def _transposes(mesh: Mesh) -> bool:
     return mesh.devices.flat[0].platform == "cpu"
 
 
-def _decode_shardings(model: Transformer, mesh: Mesh, int8: bool) -> Params:
+def _decode_shardings(model: Transformer, mesh: Mesh) -> Params:
     """A tree like the sampler's parameters, of NamedShardings."""
     stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
-    if int8:
-        layer = replace_rounded(layer, _with_scales)
     if _transposes(mesh):
         layer = _transpose_kernels(layer, _of_transposed)
     return {**stacked, "layers": (layer,) * model.architecture.num_layers}
@@ -107,16 +101,12 @@ def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
     return NamedSharding(stacked.mesh, PartitionSpec(*stacked.spec[1:]))
 
 
-def _with_scales(matrix: NamedSharding) -> Params:
-    return {KERNEL: matrix, KERNEL_SCALE: NamedSharding(matrix.mesh, PartitionSpec(*matrix.spec[1:]))}
-
-
 def _of_transposed(matrix: NamedSharding) -> NamedSharding:
     rows, columns = matrix.spec
     return NamedSharding(matrix.mesh, PartitionSpec(columns, rows))
 
 
-def abstract_decode_params(model: Transformer, mesh: Mesh, *, int8: bool) -> Params:
+def abstract_decode_params(model: Transformer, mesh: Mesh) -> Params:
     """The placed shapes of what `to_decode_params` makes of parameters."""
-    shapes = jax.eval_shape(partial(_moved, model, mesh, False, int8), abstract_params(model))
-    return with_shardings(shapes, _decode_shardings(model, mesh, int8))
+    shapes = jax.eval_shape(partial(_moved, model, mesh), abstract_params(model))
+    return with_shardings(shapes, _decode_shardings(model, mesh))

@@ -17,7 +17,6 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.models.attention import flash_gpu
 from codea1_jax.models.attention.sight import MASKED
 
@@ -26,7 +25,6 @@ PROGRAMS = 512  # that keep a GPU busy: about four to a multiprocessor
 FEWEST_QUERIES = 16  # rows of the smallest matrix product
 MOST_QUERIES = 64  # of a program: more of them do not fit into its registers
 MOST_BYTES = 2**14  # of a program's queries: with more of them, tiles do not fit into the 99 KB of a small GPU
-MOST_NUMBERS = 2**31  # of a store: within 4 GiB Triton's offsets are signed, of 32 bits
 
 
 class Work(NamedTuple):
@@ -63,7 +61,6 @@ def paged_attention(
     width: a power of two; head_dim, or more, with zeros in the rest. `interpret` runs the kernel where there is no GPU.
     """
     (tiles, kv_heads, queries, head_dim), width = q.shape, keys.shape[3]
-    _check_size(keys)
     most = work.tables.shape[1] * keys.shape[2]
     rows = min(MOST_QUERIES, MOST_BYTES // (width * q.dtype.itemsize), pl.next_power_of_2(queries))
     rows = max(FEWEST_QUERIES, rows)
@@ -94,15 +91,6 @@ def paged_attention(
     return _merged(mixed[:, :, :, :queries, :head_dim], normalizers[:, :, :, :queries])
 
 
-def _check_size(store: Array) -> None:
-    """Raises UserError if Triton could not address the store's end: its offsets have 64 bits from 4 GiB on."""
-    if store.size > MOST_NUMBERS and store.size * store.dtype.itemsize <= 2**32:
-        raise UserError(
-            f"a layer's keys take {store.size / 2**30:.1f} GiB in eight bits, which the kernel cannot address: "
-            "choose rollout.cache_tokens so that they take less than 2 GiB, or more than 4"
-        )
-
-
 def _kernel(
     scale: float,
     shares: int,
@@ -127,7 +115,7 @@ def _kernel(
         page = tables_ref[tile, position // page_size]
 
         def look_up(store_ref: Any) -> Array:
-            return store_ref[page, head, position % page_size].astype(q_ref.dtype)
+            return store_ref[page, head, position % page_size]
 
         scores = plgpu.dot(q_ref[...], look_up(k_ref), trans_b=True).astype(jnp.float32) * scale
         scores = jnp.where(seen[None], scores, MASKED)
@@ -148,7 +136,6 @@ def _merged(
     mixed: Float[Array, "shares tiles kv_heads queries head_dim"],
     normalizers: Float[Array, "shares tiles kv_heads queries"],
 ) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
-    """The softmax over all shares together."""
     normalizer = jax.nn.logsumexp(normalizers, axis=0)
     weights = jnp.exp(normalizers - normalizer[None])
     return jnp.sum(weights[..., None] * mixed, axis=0), normalizer

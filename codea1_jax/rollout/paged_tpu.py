@@ -28,8 +28,6 @@ LANES = 128  # pages must be as wide as a multiple of these; TPUs pad narrower o
 # A row's queries of a key/value head should be as many as a multiple of these: else XLA takes tiles apart to stack the
 # rows of a prompt, and again to part them (a sixth of decoding 1.5B on v5e, by libtpu's estimate, the cache left out).
 SUBLANES = 8
-# TPUs take this type apart in one instruction; of float8_e4m3fn libtpu makes six, which take longer than reading.
-FP8 = jnp.float8_e4m3b11fnuz
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
 AHEAD = 2  # items whose pages are on their way while another is attended to
 MOST_QUERIES = 1024  # of all key/value heads: their scores, and sums, fit into VMEM
@@ -264,7 +262,7 @@ def _kernel(
             running.top[...] = jnp.full_like(running.top, MASKED)
             running.total[...] = jnp.zeros_like(running.total)
 
-        k, v = (x.astype(q_ref.dtype) for x in copies.wait(item, tokens))
+        k, v = copies.wait(item, tokens)
         _attend(scale, q_ref[...], k, v, tokens, running)
 
         @pl.when(tokens <= k.shape[1])

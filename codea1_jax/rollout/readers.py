@@ -6,7 +6,6 @@
 Both give the same numbers up to rounding, and have
 
     sublanes   what a row's queries of a key/value head must be a multiple of
-    fp8        the type of eight-bit floats that it reads fastest
     width      how wide pages must be for heads of a size
     columns    the prompt and response pages that a program looks at for a block whose tiles need this many
     prepare    what is the same for all steps of a block: for all layers, and for each, with axes split as `AXES`
@@ -23,8 +22,6 @@ from types import ModuleType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.rollout import paged_gpu, paged_tpu
@@ -39,7 +36,6 @@ class Gathered:
     """Reads copies of the pages."""
 
     sublanes: int = 1
-    fp8: DTypeLike = jnp.float8_e4m3fn
 
     def width(self, head_dim: int) -> int:
         """As wide as a head."""
@@ -81,7 +77,6 @@ class Paged:
 
     kernel: ModuleType
     sublanes: int = 1
-    fp8: DTypeLike = jnp.float8_e4m3fn
     interpret: bool = False
 
     def width(self, head_dim: int) -> int:
@@ -115,5 +110,5 @@ Reader = Gathered | Paged
 def reader_for(platform: str) -> Reader:
     """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
     if platform == "tpu":
-        return Paged(paged_tpu, paged_tpu.SUBLANES, paged_tpu.FP8)
+        return Paged(paged_tpu, paged_tpu.SUBLANES)
     return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()

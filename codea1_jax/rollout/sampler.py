@@ -105,7 +105,6 @@ class Sampler:
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
-    int8_weights: whether it holds most of the layers' matrices in eight bits (`quantize`).
     wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     samples: what samples are called where their number is reported.
     counters: work done so far.
@@ -120,7 +119,6 @@ class Sampler:
         seed: int,
         capacity: Capacity,
         mesh: Mesh | None = None,
-        int8_weights: bool = False,
         wait: Callable[[Any], object] = jax.block_until_ready,
         samples: str = "samples",
     ) -> None:
@@ -136,7 +134,7 @@ class Sampler:
         self._capacity = capacity
         self._programs: set[Any] = set()
         self._ahead = CompileAhead()
-        self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8, int8=int8_weights)
+        self._to_decode_params = to_decode_params(model, self._mesh)
 
     @property
     def programs(self) -> int:
@@ -267,7 +265,6 @@ class Sampler:
             self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
 
     def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        """The program of a prefill, and its arguments' shapes."""
         return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
@@ -284,12 +281,10 @@ class Sampler:
         rows: Rows,
         controls: Controls,
     ) -> tuple[Cache, DecodedBlock]:
-        """Starts a block: the cache after it, and the block, which may still be computed."""
         return decoder(params, cache, prompts, rows, controls)
 
 
 def _with_rows(count: int, x: np.ndarray) -> np.ndarray:
-    """An array of the same type and shape, but for the number of its rows."""
     return np.zeros((count, *x.shape[1:]), x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Which sample sits in which row, and whose each page of the cache is: continuous batching, decided on the host.
+"""Which sample sits in which row and owns which pages of the cache: continuous batching, decided on the host.
 
 Every decision depends on the requests and on how many tokens each sample has drawn, never on time, so all hosts of a
 pod decide alike. Between two blocks
@@ -118,7 +118,6 @@ class Schedule:
 
     @property
     def _places(self) -> int:
-        """Places of a shard."""
         return self._capacity.slots // self._capacity.batch_shards * self._capacity.width
 
     def _bucket(self, request: int) -> int:
@@ -196,7 +195,6 @@ class Schedule:
         return bool(idle) and (not self.busy or sum(idle) >= max(1, PREFILL_AT * self._capacity.rows))
 
     def _pages_of_next(self) -> int:
-        """Pages of the prompt that has waited longest."""
         return pages_of(len(self._requests[self._waiting[0]].prompt) - 1, self._capacity.block)
 
     def _grow(self, shard: Shard) -> bool:
@@ -220,7 +218,6 @@ class Schedule:
         return self._active[rows] & more & (self._num_pages[rows] * block <= done)
 
     def _give_pages(self, shard: Shard, rows: np.ndarray) -> None:
-        """A page to each of these rows."""
         self._pages[rows, self._num_pages[rows]] = shard.take(len(rows))
         self._num_pages[rows] += 1
 
@@ -278,7 +275,6 @@ class Schedule:
         return sample
 
     def _vacate(self, shard: Shard, sample: Sample) -> None:
-        """Takes a sample out of its row."""
         row, sample.running = sample.row, False
         shard.samples.remove(sample)
         shard.give_back(self._pages[row, : self._num_pages[row]].tolist())

@@ -20,7 +20,7 @@ from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
 from codea1_jax.config.presets import CONFIG_FILE, by_key
 from codea1_jax.run import telemetry
-from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
+from codea1_jax.run.lock import LOCK_FILE, RunLock
 from codea1_jax.run.telemetry import METRICS_FILE
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.runtime.gather import is_writer, on_all
@@ -69,7 +69,6 @@ class RunDir:
         self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
         self._memory_limit = memory_limit
-        self._bucket_lock: BucketLock | None = None
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
         self._opened = ExitStack()
@@ -83,10 +82,6 @@ class RunDir:
         # Opening the checkpoints removes unfinished ones, which must not be those of another process.
         if lock := on_all(lambda: RunLock(self.path) if self.writes else None):
             self._opened.callback(lock.release)
-        if checkpoints.startswith(REMOTE):  # which the lock of the run's directory does not reach
-            self._bucket_lock = on_all(lambda: BucketLock(checkpoints) if self.writes else None)
-        if self._bucket_lock is not None:
-            self._opened.callback(self._bucket_lock.release)
         self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
         self._opened.callback(self._checkpoints.close)
         on_all(lambda: check_shared(checkpoints))
@@ -145,9 +140,7 @@ class RunDir:
         self._checkpoints.save(step, arrays, content, self._score(step))
 
     def check_saving(self) -> None:
-        """Raises CheckpointError if the save in progress has failed already, LockLost if another run saves there."""
-        if self._bucket_lock is not None:
-            self._bucket_lock.check()
+        """Raises CheckpointError if the save in progress has failed already."""
         self._checkpoints.check()
 
     def finish_saving(self) -> None:
@@ -167,7 +160,6 @@ class RunDir:
         return arrays, content["state"]
 
     def _begin(self) -> None:
-        """Writes what the run is, and its figures so far."""
         if not self.writes:
             return
         write_atomically(self.path / CONFIG_FILE, dump(self._config))
@@ -252,8 +244,6 @@ def _recorded_config(place: str) -> dict[str, Any] | None:
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
     """Raises UserError if the directory holds a run and `resume` is not set, or a run of another configuration.
 
-    It also raises if another process uses the directory.
-
     Only the first host looks, and tells the others.
     """
     on_all(lambda: _check_directory(path, config, resume) if is_writer() else None)
@@ -262,7 +252,6 @@ def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
 def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
     if not path.exists() or not any(file.name != LOCK_FILE for file in path.iterdir()):
         return
-    refuse_held(path)
     if not resume:
         raise UserError(
             f"run.directory: {path} is not empty; add --resume to continue it, or choose another run.directory"

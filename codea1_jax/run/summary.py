@@ -31,7 +31,7 @@ def summarize(evaluations: Sequence[Mapping[str, Any]], seconds: Mapping[str, fl
 def conclusions(first: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[str]:
     """Of each role, whether it answers held-out questions better at the end: programs by avg@n, tests by validity.
 
-    A change is told from chance by the 95% intervals over questions of both evaluations, as if these were independent.
+    A change differs from chance by the 95% intervals over questions of both evaluations, as if these were independent.
     Their questions are the same, which makes this cautious.
     """
     for name, of, right in (("avg_at_n", "programs", "correct"), ("test_validity", "tests", "valid")):

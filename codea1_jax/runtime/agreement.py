@@ -1,10 +1,10 @@
 """Where a run on several hosts stops: at a point of the program that all of them agree on.
 
 Every host runs the same program, so it passes the same *points*: one after each decode block, one after each micro-
-batch, one before outcomes are shared. A host that was asked to stop announces it on a board that all can read (JAX's
-coordination service). Then each host's own thread writes there how many points its program has passed, and holds the
-program at its next one until all have written. The point after the furthest is where all stop. Nothing of this uses
-the accelerators, so it works while they are busy.
+batch, one before outcomes are shared. A host that was asked to stop announces it in a key-value store that all can
+read (JAX's coordination service). Then each host's own thread writes there how many points its program has passed, and
+holds the program at its next one until all have written. The point after the furthest is where all stop. Nothing of
+this uses the accelerators, so it works while they are busy.
 
 A host decides for itself what it does while it waits for its devices or its judge: nobody else waits for it before the
 next point. So if that is the agreed one, the host stops without waiting any longer.
@@ -28,13 +28,13 @@ from sandbox import in_thread
 
 T = TypeVar("T")
 
-_LOOK_SECONDS = 0.25  # at the board
+_LOOK_SECONDS = 0.25  # at the store
 _DEVICE_LOOK_SECONDS = 0.005  # at arrays that are being computed
 _REQUESTED, _PASSED, _MET = "codea1/stop/requested", "codea1/stop/passed", "codea1/met"
 
 
 @runtime_checkable
-class Board(Protocol):
+class KeyValueStore(Protocol):
     """Short texts by key, which all hosts read and write."""
 
     def write(self, key: str, text: str) -> None:
@@ -53,8 +53,8 @@ class Board(Protocol):
 class Agreement:
     """One host's part in agreeing when to stop. Use as a context manager; its points are passed by one thread."""
 
-    def __init__(self, board: Board, index: int, count: int) -> None:
-        self._board, self._index, self._count = board, index, count
+    def __init__(self, store: KeyValueStore, index: int, count: int) -> None:
+        self._store, self._index, self._count = store, index, count
         self._changed = threading.Condition()
         self._passed = 0
         self._met = 0  # the point before which all met last
@@ -86,7 +86,7 @@ class Agreement:
             self._stop_if_next_is_last()
             self._passed += 1
 
-    def heed(self) -> None:
+    def check_stop(self) -> None:
         """Raises Interrupted if the next point is the last one.
 
         For a host that will reach that point without any other: all that it computes together with others has begun.
@@ -98,7 +98,7 @@ class Agreement:
     def wait(self, arrays: Any) -> None:
         """Waits for arrays that the devices compute, then passes a point. Raises Interrupted, perhaps before them."""
         while not _are_ready(arrays):
-            self.heed()
+            self.check_stop()
             time.sleep(_DEVICE_LOOK_SECONDS)
         self.pass_point()
 
@@ -109,22 +109,21 @@ class Agreement:
         """
         future = in_thread(function, name="work of this host")
         while not future.done():
-            self.heed()
+            self.check_stop()
             time.sleep(_DEVICE_LOOK_SECONDS)
         value = future.result()
         self._meet()
         return value
 
     def _meet(self) -> None:
-        """Waits until all hosts are at this point, then passes it."""
         meeting = self._passed + 1
-        self._board.write(f"{_MET}/{meeting}/{self._index}", "")
-        while len(self._board.read(f"{_MET}/{meeting}")) < self._count:
-            self.heed()
+        self._store.write(f"{_MET}/{meeting}/{self._index}", "")
+        while len(self._store.read(f"{_MET}/{meeting}")) < self._count:
+            self.check_stop()
             time.sleep(_LOOK_SECONDS / 5)
         self.pass_point()
         if self._index == 0:  # all have left the meeting before this one
-            self._board.erase(f"{_MET}/{self._met}")
+            self._store.erase(f"{_MET}/{self._met}")
         self._met = meeting
 
     def _stop_if_next_is_last(self) -> None:
@@ -144,16 +143,16 @@ class Agreement:
             self._failed = error
 
     def _agree(self) -> None:
-        while not self._board.read(_REQUESTED):
+        while not self._store.read(_REQUESTED):
             if self._signal is not None:
-                self._board.write(f"{_REQUESTED}/{self._index}", self._signal)
+                self._store.write(f"{_REQUESTED}/{self._index}", self._signal)
             if self._over.wait(_LOOK_SECONDS):
                 return
         with self._changed:
             self._held = True
             passed = self._passed
-        self._board.write(f"{_PASSED}/{self._index}", str(passed))
-        while len(by_host := self._board.read(_PASSED)) < self._count:
+        self._store.write(f"{_PASSED}/{self._index}", str(passed))
+        while len(by_host := self._store.read(_PASSED)) < self._count:
             if self._over.wait(_LOOK_SECONDS):
                 return
         with self._changed:
@@ -171,10 +170,10 @@ _of_this_process: Agreement | None = None
 
 
 @contextmanager
-def agreeing(board: Board, index: int, count: int) -> Iterator[None]:
+def agreeing(store: KeyValueStore, index: int, count: int) -> Iterator[None]:
     """Inside it, `agreement` is that of this host, `index` of `count`."""
     global _of_this_process  # noqa: PLW0603  (as JAX's own membership of a cluster is the process's)
-    with Agreement(board, index, count) as _of_this_process:
+    with Agreement(store, index, count) as _of_this_process:
         try:
             yield
         finally:

@@ -15,7 +15,6 @@ import math
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,8 +40,6 @@ _LEAVE_SECONDS = 5.0
 _ANNOTATION = re.compile(r" \[\w+(\[\d+\])?='")
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 
-logger = logging.getLogger(__name__)
-
 
 def _is_not_orbaxs(record: logging.LogRecord) -> bool:
     """Whether a lost failure of a task is worth reporting: Orbax raises those of its own as well."""
@@ -65,9 +62,8 @@ class Checkpoints:
     """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
     The newest `keep_last` stay, the `keep_best` of the highest score (of equals the newer), and one every `keep_every`
-    steps (0: none). What an
-    interrupted save has left is removed in the background after opening, and the next save waits for that; with
-    `read_only` nothing is touched.
+    steps (0: none). What an interrupted save has left is removed in the background after opening, and the next save
+    waits for that; with `read_only` nothing is touched.
     """
 
     def __init__(
@@ -89,8 +85,6 @@ class Checkpoints:
             read_only=read_only,
         )
         self._manager = ocp.CheckpointManager(self._directory, options=options)
-        self._watcher: threading.Thread | None = None
-        self._failed = False
 
     def steps(self) -> tuple[int, ...]:
         """The saved steps, oldest first."""
@@ -113,12 +107,10 @@ class Checkpoints:
         items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
         with self._naming_failed_saves():
             self._manager.save(step, args=ocp.args.Composite(**items), metrics={_SCORE: score}, force=True)
-        self._watcher = threading.Thread(target=self._watch, args=(step,), daemon=True)
-        self._watcher.start()
 
     def check(self) -> None:
         """Raises what `wait` raises if the save in progress has failed already; does not wait."""
-        if self._failed:
+        if not self._manager.is_saving_in_progress():
             self.wait()
 
     def wait(self) -> None:
@@ -127,8 +119,6 @@ class Checkpoints:
         Raises:
             CheckpointError: the save that was in progress failed. Earlier steps are intact.
         """
-        if self._watcher is not None:
-            self._watcher.join()
         with self._naming_failed_saves():
             self._manager.wait_until_finished()
 
@@ -139,10 +129,9 @@ class Checkpoints:
 
         Raises:
             UserError: the step was never saved, or has been deleted.
-            CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item, and
-                the newest earlier step that is good.
+            CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item.
         """
-        with self._naming_damage(step, like):
+        with self._naming_damage(step):
             return self._read(step, like)
 
     def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
@@ -176,20 +165,11 @@ class Checkpoints:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _watch(self, step: int) -> None:
-        """Reports at once that a save failed, however long it takes until something waits for it."""
-        try:
-            self._manager.wait_until_finished()
-        except Exception as error:  # reported here, raised by wait()  # noqa: BLE001
-            self._failed = True
-            logger.error("step %d was not saved: %s", step, _reason(error))
-
     @contextmanager
     def _naming_failed_saves(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # Orbax reports a failed write as whatever its threads met
-            self._failed = False
             if isinstance(self._directory, Path):
                 _remove_unfinished(self._directory)
             saved = list(self.steps()) or "none"
@@ -199,15 +179,13 @@ class Checkpoints:
             ) from error
 
     @contextmanager
-    def _naming_damage(self, step: int, like: Any = None) -> Iterator[None]:
-        """Refuses a step that is not there or, with the newest earlier one that holds `like`, one that is damaged."""
+    def _naming_damage(self, step: int) -> Iterator[None]:
         if step not in self.steps():
             raise UserError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
         try:
             yield
         except _Unreadable as error:
-            advice = "" if like is None else f"; {self._advice(step, like)}"
-            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}{advice}") from error
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
 
     def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         content, wanted = self._content(step), shapes(like)
@@ -230,15 +208,6 @@ class Checkpoints:
             return self._manager.restore(step, args=ocp.args.Composite(**{item: args}))[item]
         except Exception as error:  # Orbax raises a bare Exception for a chunk that cannot be read
             raise _Unreadable(f"'{item}' cannot be read ({_reason(error)})") from error
-
-    def _advice(self, step: int, like: Any) -> str:
-        for earlier in reversed([saved for saved in self.steps() if saved < step]):
-            try:
-                self._read(earlier, like)
-            except _Unreadable:
-                continue
-            return f"step {earlier} is good"
-        return "no earlier step is good"
 
 
 def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
@@ -281,7 +250,6 @@ def _refuse_differences(step: int, saved: Mapping[str, list[Any]], wanted: Mappi
 
 
 def _refuse_damage(saved: Mapping[str, list[Any]], arrays: Any) -> None:
-    """Raises _Unreadable if restored arrays are not those that were saved."""
     restored = describe(arrays)
     for name, description in saved.items():
         if restored[name] != description:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from codea1_jax.common.chips import CHIPS, OLDEST_GPU, compute_capability
 from codea1_jax.common.errors import UserError
 
-logger = logging.getLogger(__name__)
-
 PLATFORMS = "JAX_PLATFORMS"
 # What JAX, XLA and libtpu write where there is no device; other reasons may pass, as when another process holds it.
 _ABSENT = r"known backends|No jellyfish device|no devices|supported devices|No visible GPU|CUDA_ERROR_NO_DEVICE"
+_GOOGLE = "0x1ae0\n"  # a vendor on the PCI bus
+_TPUS = {"0x005e": "v4", "0x0062": "v5p", "0x0063": "v5e", "0x006f": "v6e", "0x0076": "tpu7x"}  # its devices
 
 
 class DeviceUnavailable(OSError):
@@ -45,9 +45,6 @@ def start_devices() -> None:
     fault = unsupported(devices[0])
     if fault is None and os.environ.get(PLATFORMS) != "cpu":
         fault = overlooked(devices[0].platform)
-        if isinstance(fault, UserError):  # as on a desktop: nobody has asked for its GPU
-            logger.warning("%s: this runs on the CPU", cause_and_fix(fault)[0])
-            return
     if fault is not None:
         raise fault
 
@@ -116,33 +113,23 @@ def unsupported(device: Any) -> UserError | None:
     return None
 
 
-def overlooked(platform: str) -> Fault | None:
-    """Why JAX uses `platform`, the CPU, though an accelerator is here; None if none is."""
-    from jax._src import hardware_utils  # noqa: PLC0415  what JAX's own warning looks at has no public name
-
-    gpu = hardware_utils.has_visible_nvidia_gpu()
-    if platform != "cpu" or not (gpu or tpus()[0]):
-        return None
-    extra, kind = ("cuda12", "an NVIDIA GPU") if gpu else ("tpu", "a TPU")
-    reason = _why_not("cuda" if gpu else "tpu")
-    if reason is not None:
-        return DeviceUnavailable(
-            f"{kind} is here, but does not start ({reason}); end the process that holds it or check its driver, or set "
-            f"{PLATFORMS}=cpu to use the CPU"
-        )
-    return UserError(
-        f"{kind} is here, but JAX has no support for it installed; pip install 'codea1-jax[{extra}]', or set "
-        f"{PLATFORMS}=cpu to use the CPU"
-    )
+def overlooked(platform: str) -> DeviceUnavailable | None:
+    """Why JAX uses `platform`, the CPU, though it has found an accelerator; None if it has not."""
+    for name, kind in (("cuda", "an NVIDIA GPU"), ("tpu", "a TPU")) if platform == "cpu" else ():
+        reason = _why_not(name)
+        if reason is not None and not re.search(_ABSENT, reason):
+            return DeviceUnavailable(
+                f"{kind} is here, but does not start ({reason}); end the process that holds it or check its driver, or "
+                f"set {PLATFORMS}=cpu to use the CPU"
+            )
+    return None
 
 
-def tpus() -> tuple[int, int]:
+def tpus(buses: Path = Path("/sys/bus/pci/devices")) -> tuple[int, int]:
     """The TPU chips on this host's bus, and how many devices they are."""
-    from jax._src import hardware_utils  # noqa: PLC0415  as above
-
-    chips, version = hardware_utils.num_available_tpu_chips_and_device_id()
-    known = CHIPS.get(version.name) if version is not None else None
-    return chips, chips * (known.cores if known else 1)
+    ids = [path.with_name("device").read_text() for path in buses.glob("*/vendor") if path.read_text() == _GOOGLE]
+    chips = [CHIPS[_TPUS[name.strip()]] for name in ids if name.strip() in _TPUS]
+    return len(chips), sum(chip.cores for chip in chips)
 
 
 def cause_and_fix(fault: Fault) -> tuple[str, str]:

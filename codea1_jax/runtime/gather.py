@@ -68,7 +68,7 @@ def gathered(judge: Callable[[], Mapping[int, T]]) -> dict[int, T]:
 
 
 def from_first(make: Callable[[], T]) -> T:
-    """What the first host makes, on all, for work that is not worth parting."""
+    """What the first host makes, on all, for work that is not worth splitting."""
     return gathered(lambda: {0: make()} if is_mine(0) else {})[0]
 
 

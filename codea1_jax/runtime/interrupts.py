@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -21,8 +20,6 @@ _HANGS_UP = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if _HANGS_UP else ()))
 REPEAT_AFTER = 0.01  # seconds
 
-_ASYNCIO = logging.getLogger("asyncio")
-
 
 class Interrupts:
     """While active, a signal raises `Interrupted`: at once, or in a `shield` at its end or where it waits.
@@ -30,8 +27,8 @@ class Interrupts:
     Another signal during a shield, or once `Interrupted` is raised, changes nothing, for schedulers send several; but
     a Ctrl-C after one that was held back raises KeyboardInterrupt there and then: the user really means it.
 
-    Python drops what is raised in a callback of the garbage collector or a finalizer, such as JAX's, and asyncio logs
-    what is raised while it reports a task that nobody waited for: a signal that came there is sent again.
+    Python drops what is raised in a callback of the garbage collector or a finalizer, such as JAX's: a signal that came
+    there is sent again.
 
     On several hosts all must stop at the same place, so there a signal only asks for it, and `Interrupted` is raised by
     a point of the `agreement`. Use as a context manager, in the main thread.
@@ -48,11 +45,9 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
         self._report, sys.unraisablehook = sys.unraisablehook, self._repeat
-        _ASYNCIO.addFilter(self._is_of_others)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _ASYNCIO.removeFilter(self._is_of_others)
         sys.unraisablehook = self._report
         for number, handler in self._previous.items():
             signal.signal(number, handler)
@@ -96,26 +91,11 @@ class Interrupts:
 
     def _repeat(self, dropped: Any) -> None:
         """Sends a signal again whose exception was dropped; reports any other exception as before."""
-        error = dropped.exc_value
-        if not isinstance(error, Interrupted):
-            try:
-                self._report(dropped)
-                return
-            except Interrupted as signalled:  # which Python would drop as well
-                error = signalled
-        self._send_again(error)
-
-    def _is_of_others(self, record: logging.LogRecord) -> bool:
-        """False for a record of asyncio about a signal's exception, whose signal is sent again."""
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, Interrupted):
-            self._send_again(error)
-            return False
-        return True
-
-    def _send_again(self, error: Interrupted) -> None:
+        if not isinstance(dropped.exc_value, Interrupted):
+            self._report(dropped)
+            return
         self._raised = False
-        number = signal.Signals[str(error)]
+        number = signal.Signals[str(dropped.exc_value)]
         again = threading.Timer(REPEAT_AFTER, os.kill, (os.getpid(), number))  # not before the callback has ended
         again.daemon = True
         again.start()

@@ -1,17 +1,15 @@
 """Where checkpoints lie: a directory, or Google Cloud Storage. Both libraries that write there are tried beforehand.
 
-Arrays go through tensorstore, everything else through gcsfs. Both repeat for minutes what meets a 5xx answer, a lost
-connection or a slow one; each finds credentials in its own way (`GOOGLE_APPLICATION_CREDENTIALS`, or
-`gcloud auth application-default login`).
+Arrays go through tensorstore, everything else through gcsfs. Both repeat what meets a 5xx answer, a lost connection or
+a slow one, gcsfs for half a minute; each finds credentials in its own way (`GOOGLE_APPLICATION_CREDENTIALS`, or `gcloud
+auth application-default login`).
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import uuid
 from pathlib import Path
-from typing import Any
 
 import tensorstore
 
@@ -23,8 +21,6 @@ from etils import epath
 
 REMOTE = "gs://"
 
-_ATTEMPTS = 9  # of gcsfs's requests: with pauses of 1, 2, 4 ... 32 seconds, two minutes; its own 6 are half a minute
-
 _FIX = (
     "create the bucket, and give credentials that may write there: "
     "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=key.json"
@@ -33,20 +29,7 @@ _FIX = (
 
 def locate(directory: str) -> Path | epath.Path:
     """The directory, as what its storage is reached by."""
-    if not directory.startswith(REMOTE):
-        return Path(directory).absolute()
-    _retry_longer()
-    return epath.Path(directory)
-
-
-@functools.cache
-def _retry_longer() -> None:
-    """Makes gcsfs wait out an outage of a bucket that lasts a minute; how often it asks cannot be set."""
-    from gcsfs.core import GCSFileSystem  # noqa: PLC0415  (only who has a bucket waits for the import)
-    from gcsfs.retry import retry_request  # noqa: PLC0415
-
-    again: Any = retry_request  # a decorator, made by a decorator that pyright does not see through
-    GCSFileSystem._request = again(retries=_ATTEMPTS)(GCSFileSystem._request.__wrapped__)
+    return epath.Path(directory) if directory.startswith(REMOTE) else Path(directory).absolute()
 
 
 def check_writable(directory: str) -> None:

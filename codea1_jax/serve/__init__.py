@@ -1,4 +1,4 @@
-"""A trained policy as a service: OpenAI's HTTP and JetStream's gRPC over one rollout; `best_of` adds the Test LLM's.
+"""A trained policy as a service: OpenAI's HTTP and JetStream's gRPC over one rollout.
 
     HTTP (`http`) ──► orders ──►┐
                                 ├─► `Batcher`: schedule, prefill, decode ──► text, stops ──► channels
@@ -8,4 +8,4 @@ Samples of all requests are decoded together and share the pages of one cache. N
 `jetstream`.
 """
 
-__all__ = ["best_of", "server"]
+__all__ = ["server"]

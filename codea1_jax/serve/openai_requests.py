@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from codea1_jax.config.refusals import describe
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.rollout.requests import Sampling
-from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of, split
+from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
 
 Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only switch the feature off
 One = Annotated[float, Field(ge=1, le=1)]  # the same of a factor
@@ -26,6 +25,7 @@ UNSUPPORTED = {
     "echo": "repeating the prompt is not supported: put it before the answer",
     "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
     "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
+    "best_of": "choosing among samples is not supported: `codea1 solve` lets tests choose",
     "logit_bias": "changing logits is not supported: leave it empty",
 }
 MOST_STOPS, LONGEST_STOP = 32, 256  # they are looked for while tokens of everybody are decoded
@@ -104,20 +104,6 @@ class CompletionRequest(GenerationRequest):
     prompt: str | list[int] | list[str] | list[list[int]]
     logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
     echo: Literal[False] = False
-    best_of: int = Field(default=0, ge=1, le=128)
-
-    @property
-    def chooses(self) -> bool:
-        """Whether more programs are drawn than are asked for."""
-        return self.best_of > self.n
-
-    @model_validator(mode="after")
-    def _can_choose(self) -> CompletionRequest:
-        if 0 < self.best_of < self.n:
-            raise ValueError(f"best_of: {self.best_of} is fewer than n={self.n}")
-        if self.chooses and (self.stream or self.stop or self.wants_logprobs or not isinstance(self.prompt, str)):
-            raise ValueError("best_of: needs one prompt as text, and no stream, stop or logprobs")
-        return self
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """Every prompt in tokens."""
@@ -131,8 +117,8 @@ class CompletionRequest(GenerationRequest):
         return self.logprobs is not None
 
     def longest(self, limits: Limits) -> int:
-        """New tokens at most; by default OpenAI's own number, or as many as the server gives to a whole program."""
-        return self.max_tokens or (limits.response if self.chooses else 16)
+        """New tokens at most; by default OpenAI's own number."""
+        return self.max_tokens or 16
 
 
 class ChatRequest(GenerationRequest):
@@ -179,12 +165,6 @@ def parse(kind: type[R], body: bytes) -> R:
         raise BadRequest(f"{field}: {UNSUPPORTED.get(param or '', known)}", param) from error
 
 
-def drawing_of(request: CompletionRequest | ChatRequest, limits: Limits) -> tuple[Sampling, int]:
-    """How samples are drawn, and their seed. Raises BadRequest."""
-    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, max(request.top_k, 0))
-    return sampling, secrets.randbits(62) if request.seed is None else request.seed
-
-
 def orders_of(
     request: CompletionRequest | ChatRequest, prompts: Sequence[tuple[int, ...]], limits: Limits
 ) -> list[Order]:
@@ -192,6 +172,20 @@ def orders_of(
 
     With a seed, the samples depend on it, the prompt, the numbers of the request and nothing else.
     """
-    (sampling, seed), stop = drawing_of(request, limits), request.stops()
-    orders = (Order(prompt, sampling, seed, (number,), request.n, stop=stop) for number, prompt in enumerate(prompts))
-    return split(orders, limits.samples)
+    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, max(request.top_k, 0))
+    seed = secrets.randbits(62) if request.seed is None else request.seed
+    stop = request.stops()
+    return [
+        Order(
+            prompt,
+            sampling,
+            seed,
+            stream=(number,),
+            samples=min(limits.samples, request.n - first),
+            first=first,
+            choice=number * request.n + first,
+            stop=stop,
+        )
+        for number, prompt in enumerate(prompts)
+        for first in range(0, request.n, limits.samples)
+    ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codea1_jax.rollout.requests import Sampling
 
@@ -37,18 +36,6 @@ class Order:
     first: int = 0
     choice: int = 0
     stop: tuple[str, ...] = ()
-
-
-def split(orders: Iterable[Order], most: int) -> list[Order]:
-    """The same samples, at most that many to an order, numbered for the answer."""
-    parts, choice = [], 0
-    for order in orders:
-        parts += [
-            replace(order, samples=min(most, order.samples - first), first=first, choice=choice + first)
-            for first in range(0, order.samples, most)
-        ]
-        choice += order.samples
-    return parts
 
 
 @dataclass(frozen=True)

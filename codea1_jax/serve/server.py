@@ -16,7 +16,6 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity, Sampler
 from codea1_jax.runtime.interrupts import SIGNALS
 from codea1_jax.serve.batcher import Batcher
-from codea1_jax.serve.best_of import Chooser, Choosing
 from codea1_jax.serve.grpc_service import start_grpc
 from codea1_jax.serve.http import make_app
 from codea1_jax.serve.orders import Limits
@@ -70,7 +69,6 @@ class Server:
     """A policy at an address, until stopped.
 
     grace: seconds that requests in progress have after `stop`.
-    choosing: for `best_of`; None: such requests are refused.
     """
 
     def __init__(
@@ -81,13 +79,9 @@ class Server:
         capacity: Capacity,
         address: Address,
         grace: float = 10.0,
-        choosing: Choosing | None = None,
     ) -> None:
         self._name = name
-        self._policies = [(policy, params)]
-        if choosing is not None and choosing.tester is not None:
-            self._policies.append(choosing.tester)
-        self._choosing = choosing
+        self._policy, self._params = policy, params
         self._capacity = capacity
         self._address = address
         self._grace = grace
@@ -109,23 +103,20 @@ class Server:
         def on_failure(error: Exception) -> None:
             loop.call_soon_threadsafe(self._fail, error)
 
-        batchers = [await asyncio.to_thread(self._batcher, *each, on_failure) for each in self._policies]
+        batcher = await asyncio.to_thread(self._batcher, on_failure)
         if self._stopped.is_set():
             return
-        chooser = Chooser(self._choosing, batchers[0], batchers[-1]) if self._choosing else None
-        for batcher in batchers:
-            batcher.start()
+        batcher.start()
         try:
-            await self._serve(batchers[0], chooser, ready)
+            await self._serve(batcher, ready)
         finally:
-            for closing in (*(batcher.stop for batcher in batchers), *([chooser.close] if chooser else [])):
-                await asyncio.to_thread(closing)  # its threads may still be answering into this loop
+            await asyncio.to_thread(batcher.stop)  # its thread may still be answering into this loop
         if self._failure is not None:
             raise self._failure
 
-    def _batcher(self, policy: Policy, params: Params, on_failure: Callable[[Exception], object]) -> Batcher:
+    def _batcher(self, on_failure: Callable[[Exception], object]) -> Batcher:
         """A batcher with every program compiled that requests can need, unless stopped meanwhile."""
-        capacity, model, tokenizer = self._capacity, policy.model, policy.tokenizer
+        capacity, model, tokenizer = self._capacity, self._policy.model, self._policy.tokenizer
         limits = Limits(
             prompt=capacity.prompt_buckets[-1],
             response=capacity.response_buckets[-1],
@@ -134,7 +125,7 @@ class Server:
             waiting=WAITING,
         )
         sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
-        batcher = Batcher(sampler, params, tokenizer, limits, on_failure)
+        batcher = Batcher(sampler, self._params, tokenizer, limits, on_failure)
         with progress_bar("compiling") as show:
             for done, programs in batcher.compile_all():
                 show(done, programs)
@@ -142,9 +133,9 @@ class Server:
                     break
         return batcher
 
-    async def _serve(self, batcher: Batcher, chooser: Chooser | None, ready: Callable[[Ports], None]) -> None:
+    async def _serve(self, batcher: Batcher, ready: Callable[[Ports], None]) -> None:
         address, grace = self._address, self._grace
-        app = make_app(self._name, batcher, self._capacity.rows, address.token, chooser)
+        app = make_app(self._name, batcher, address.token)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
             async with listening(app, address.host, address.http_port, grace) as (_, http_port):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role, RolloutConfig
@@ -13,10 +11,6 @@ from codea1_jax.learn import Groups, Trajectory
 
 FEWEST_STEPS = 20  # with fewer, the noise of the evaluations hides any trend
 FEWEST_POINTS = 5  # of a curve of evaluations
-MISMATCH = "/rollout_difference_mean"  # of a policy, in nats a token
-COMPARED_STEPS = 5  # whose median mismatch is compared, at the run's beginning and now
-GROWN = 1.5  # times the beginning's
-SMALLEST_MISMATCH = 0.05  # below, the effective sample size is still near 1
 
 
 def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]:
@@ -57,35 +51,6 @@ def step_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]
             code = name == "code"
             why = _why_programs_are_equal(programs, rollout) if code else _why_suites_are_equal(suites, rollout)
             yield f"this step taught {name} nothing: {why}"
-
-
-def mismatch_advice(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Which policies have grown apart from what samples them, from the figures of all steps so far.
-
-    Reported in the step in which it becomes true. Nothing has to be remembered: a run that is resumed has all its
-    figures.
-    """
-    for key in (key for key in steps[-1] if key.endswith(MISMATCH)):
-        name, differences = key.removesuffix(MISMATCH), [step[key] for step in steps if key in step]
-        if _has_grown(differences) and not _has_grown(differences[:-1]):
-            first, last = _first_and_last(differences)
-            effective = steps[-1][f"{name}/effective_sample_size"]
-            yield (
-                f"{name} grows apart from its sampler: a token's log-probability differs by {last:.3f} nats, by "
-                f"{first:.3f} in the first steps (effective sample size {effective:.2f}); "
-                f"correct for it ({name}.grpo.importance), or lower {name}.optimizer.learning_rate"
-            )
-
-
-def _first_and_last(differences: Sequence[float]) -> tuple[float, float]:
-    return median(differences[:COMPARED_STEPS]), median(differences[-COMPARED_STEPS:])
-
-
-def _has_grown(differences: Sequence[float]) -> bool:
-    if len(differences) < 2 * COMPARED_STEPS:
-        return False
-    first, last = _first_and_last(differences)
-    return last > max(GROWN * first, SMALLEST_MISMATCH)
 
 
 def _teaches_nothing(groups: Groups) -> bool:

@@ -16,7 +16,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals.endpoint import find_endpoint
-from codea1_jax.game.players import Player, PolicyPlayer, Sample, TextPlayer
+from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
@@ -28,6 +28,7 @@ from codea1_jax.run.rundir import find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.convert import StoredPolicy, open_policy, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
+from codea1_jax.training.policies import prompts_of
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
 ENDPOINT = ("http://", "https://")
@@ -110,26 +111,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
         return plain_prompts(tokenizer)
     if config is None:
         return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or OUR_TEMPLATES)
-    return chat_prompts(
-        tokenizer,
-        config.rewards.suite_size,
-        short=config.method.asks_shortly,
-        templates=templates or config.prompts.templates,
-        own=config.prompts.source == "dataset",
-    )
-
-
-def policy_player(
-    sample: Sample,
-    tokenizer: Tokenizer,
-    longest_prompt: int,
-    config: Config | None,
-    reading: Reading | None = None,
-    templates: Templates | None = None,
-) -> PolicyPlayer:
-    """Who asks what samples as the run of `config` does, where there is one, and reads as it does."""
-    reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest_prompt, reading)
+    return prompts_of(config, tokenizer, answers=True, templates=templates)
 
 
 def _loaded(
@@ -141,7 +123,6 @@ def _loaded(
     templates: Templates | None,
     dtype: str | None,
 ) -> PolicyPlayer:
-    """The policy over all devices."""
     computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
     model = source.policy.model.clone(dtype=computed, param_dtype=computed)
     devices = jax.devices()
@@ -149,7 +130,9 @@ def _loaded(
     policy = Policy(model, source.policy.tokenizer)
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
     longest = model.architecture.max_position_embeddings - 1
-    return policy_player(sampler.sample, policy.tokenizer, longest, config, reading, templates)
+    prompts = _prompts(policy.tokenizer, config, templates)
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sampler.sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
 class _FittingSampler:

@@ -23,7 +23,6 @@ from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.rundir import RecordedRun, find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.policies import InitialWeights, make_policy
-from codea1_jax.training.state import base_digests
 
 Form = Literal["hf", "flax", "run"]
 
@@ -116,9 +115,7 @@ def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
             if lora is None:
                 return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
             adapters = read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
-        base = InitialWeights(config, config.models[role]).lora_base(
-            policy, mesh, base_digests(document["state"], kept)[role]
-        )
+        base = InitialWeights(config, config.models[role]).lora_base(policy, mesh, document["state"]["base"][role])
         return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
 
     return StoredPolicy(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)

@@ -12,7 +12,7 @@ from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout, StepRollouts
 from codea1_jax.training.parts import Training, goodput
 from codea1_jax.training.state import State
-from codea1_jax.training.step import begin, book_after
+from codea1_jax.training.step import book_after, play
 from data_pipeline import Problem
 
 REFILL_STREAM = 2**31 - 2  # no training step has this number, nor has an evaluation
@@ -20,18 +20,18 @@ REFILL_STREAM = 2**31 - 2  # no training step has this number, nor has an evalua
 Draws = grain.DatasetIterator[tuple[Problem, ...]]
 
 
-def play(training: Training, state: State, questions: Draws) -> StepRollouts:
+def play_step(training: Training, state: State, questions: Draws) -> StepRollouts:
     """A step's rollouts; with `train.refill` the rounds that fill its groups, and of them what each policy learns from.
 
     The questions and the random streams follow from the state alone: a resumed run plays the same.
     """
     before, most = training.games.counters(), training.config.train.refill
-    played = begin(training, state, next(questions)).result()
+    played = play(training, state, next(questions))
     rounds = 0
     while rounds < most and not _is_full(training, played):
         following = replace(state, book=book_after(training, state, played))
         problems, stream = next(questions), (REFILL_STREAM, state.step, rounds)
-        played = _joined(played, begin(training, following, problems, stream).result())
+        played = _joined(played, play(training, following, problems, stream))
         rounds += 1
     if not most:
         return played
@@ -60,7 +60,6 @@ def _teaches(training: Training, question: QuestionRollout, name: str) -> bool:
 
 
 def _joined(played: StepRollouts, more: StepRollouts) -> StepRollouts:
-    """Both, one after the other."""
     return StepRollouts(
         (*played.questions, *more.questions),
         {stage: took + more.seconds[stage] for stage, took in played.seconds.items()},

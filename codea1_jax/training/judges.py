@@ -56,7 +56,7 @@ class WatchedJudge(Judge):
     def submit(self, job: Request[T]) -> Future[T]:
         """As the judge behind does."""
         answer = self._judge.submit(job)
-        answer.add_done_callback(lambda _: heartbeat("the judge answered"))
+        answer.add_done_callback(lambda _: heartbeat())
         return answer
 
     def close(self) -> None:

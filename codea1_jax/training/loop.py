@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -14,20 +14,18 @@ from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
-from codea1_jax.game.replay import sampled_round
 from codea1_jax.game.rollouts import StepRollouts
-from codea1_jax.game.round import Pending
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
-from codea1_jax.training.advice import mismatch_advice, step_advice
-from codea1_jax.training.draw import Draws, play
+from codea1_jax.training.advice import step_advice
+from codea1_jax.training.draw import play_step
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
-from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
+from codea1_jax.training.step import PLAY, learn, params
 from sandbox import in_thread
 
 logger = logging.getLogger(__name__)
@@ -42,7 +40,6 @@ def train(training: Training, state: State, run: RunDir) -> State:
     questions = training.loader()
     questions.set_state(state.data)
     total = training.total_steps
-    pending: Pending[StepRollouts] | None = None
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
@@ -56,17 +53,15 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
-                    rollouts = play(training, state, questions) if pending is None else pending.result()
+                    rollouts = play_step(training, state, questions)
                     run.check_saving()
-                    place = questions.get_state()
-                    pending = _begin_ahead(training, state, rollouts, questions)
-                    after = {"data": place, "ahead": pending and sampled_round(pending)}
+                    after = {"data": questions.get_state()}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
-                heartbeat(f"step {state.step} ended")
+                heartbeat()
                 if run.writes:
-                    _warn(state.step, step_advice(rollouts, training.config.rollout))
-                    _warn(state.step, mismatch_advice(run.figures("train")))
+                    for line in step_advice(rollouts, training.config.rollout):
+                        logger.warning("step %d: %s", state.step, line)
                 progress.update(state.step, metrics)
         except Interrupted as asked:
             logger.info("%s: saving step %d", asked, state.step)
@@ -74,11 +69,6 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 _save(state, run)
                 run.finish_saving()
             raise
-
-
-def _warn(step: int, advice: Iterable[str]) -> None:
-    for line in advice:
-        logger.warning("step %d: %s", step, line)
 
 
 def _learn_and_record(
@@ -108,19 +98,6 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
-def _begin_ahead(
-    training: Training, state: State, rollouts: StepRollouts, questions: Draws
-) -> Pending[StepRollouts] | None:
-    """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
-
-    The mistake book is never behind: its new pages are known as soon as a step is judged.
-    """
-    if not training.config.train.async_steps or state.step + 1 == training.total_steps:
-        return None
-    following = replace(state, step=state.step + 1, book=book_after(training, state, rollouts), ahead=None)
-    return begin(training, following, next(questions))
-
-
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:
     """What was played as one can read it, a record per question."""
     decode = {role: sampler.policy.tokenizer.decode for role, sampler in training.games.samplers.items()}
@@ -134,7 +111,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     game = training.games.game(policies, **sampling)
     metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
-        shown = BEGIN[training.config.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
+        shown = PLAY[training.config.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3))
         ((name, groups),) = shown.groups.items()
         metrics[HELDOUT_LOGPROB] = training.policies.learners[name].mean_logprob(policies[name], groups)
     return metrics
@@ -159,7 +136,7 @@ def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
             interrupts.wait(arrays)
         else:
             jax.block_until_ready(arrays)
-        heartbeat("a micro-batch was learned from")
+        heartbeat()
 
     return wait
 
@@ -171,7 +148,7 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
-        heartbeat("an evaluation ended")
+        heartbeat()
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
@@ -188,4 +165,4 @@ def _due(step: int, every: int) -> bool:
 def _save(state: State, run: RunDir) -> None:
     if not run.has_saved(state.step):
         run.save(state.step, *pack_state(state))
-        heartbeat("a save began")
+        heartbeat()

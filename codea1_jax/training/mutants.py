@@ -30,7 +30,6 @@ def with_mutants(problems: Sequence[Problem], judge: Judge, count: int, seed: in
 
 
 def _distinct(judge: Judge, problem: Problem, mutants: Sequence[str]) -> tuple[str, ...]:
-    """Those that golden tests tell from the reference and from each other."""
     tests = golden_tests(problem, judge)
     calls, expected = [test.call for test in tests], {test.call: test.expected for test in tests}
     pending = [(each, submit_calls(judge, problem, problem.driven(each), calls)) for each in mutants]

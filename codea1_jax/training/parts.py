@@ -127,7 +127,7 @@ def make_training(
     prompts = make_prompts(config, players)
     questions = load_questions(config, prompts, judge, given)
     samplers = make_role_samplers(config, players, prompts, questions, mesh)
-    learning = Learning.of(config, method)
+    learning = Learning(config)
     total_steps = config.train.total_steps(len(questions.train))
     learners = learning.learners({name: policy.model for name, policy in named.items()}, total_steps, mesh)
     evaluation = Evaluation(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import METHODS, Config, ModelConfig, Role, WarmStartConfig
+from codea1_jax.config import METHODS, Config, ModelConfig, Role, Templates, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.learn import frozen
 from codea1_jax.models.decoder import Params, Transformer
@@ -85,19 +85,20 @@ def by_role(config: Config, named: Mapping[str, T]) -> dict[Role, T]:
 
 def make_prompts(config: Config, policies: Mapping[Role, Policy]) -> dict[Role, Prompts]:
     """How the policy that plays each role is asked, in the configured style."""
-    return {role: _prompts(config, policy.tokenizer) for role, policy in policies.items()}
+    answers = config.method.answer_prediction
+    return {role: prompts_of(config, policy.tokenizer, answers=answers) for role, policy in policies.items()}
 
 
-def _prompts(config: Config, tokenizer: Tokenizer) -> Prompts:
+def prompts_of(config: Config, tokenizer: Tokenizer, *, answers: bool, templates: Templates | None = None) -> Prompts:
+    """The prompts of a run. answers: whether tests state theirs. templates: in place of the run's."""
     if config.prompts.style == "plain":
         return plain_prompts(tokenizer)
-    method = config.method
     return chat_prompts(
         tokenizer,
         config.rewards.suite_size,
-        answers=method.answer_prediction,
-        short=method.asks_shortly,
-        templates=config.prompts.templates,
+        answers=answers,
+        short=config.method.asks_shortly,
+        templates=templates or config.prompts.templates,
         own=config.prompts.source == "dataset",
     )
 
@@ -138,8 +139,7 @@ class InitialWeights:
         if not any_host(not cached.exists()):
             logger.info("warm start: found in %s", cached)
             return load_params(cached, policy.model, param_shardings(policy.model, mesh))
-        begun = Path(self.config.run.directory) / "warm_start"  # saved there until it is whole
-        params = warm_start(policy, settings, seed, mesh, begun, self._form)
+        params = warm_start(policy, settings, seed, mesh, self._form)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():
@@ -152,7 +152,6 @@ class InitialWeights:
         return micro.FORMS[self.model.architecture.words]
 
     def _digest(self, settings: WarmStartConfig) -> str:
-        """A hash of all that a warm start depends on."""
         seed = self.config.run.seed
         made_by = {
             "warm_start": settings.model_dump(mode="json"),

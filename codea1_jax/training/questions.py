@@ -143,7 +143,6 @@ def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[
 
 
 def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
-    """Where the reasons are, once they are there."""
     if not refused:
         return ""
     path = Path(f"{config.run.directory}.refused.jsonl")
@@ -152,7 +151,6 @@ def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
 
 
 def _load_benchmarks(config: Config) -> Loaded:
-    """The problems of all benchmarks together."""
     try:
         loaded = [data_pipeline.load(str(local_path(source))) for source in config.eval.datasets]
     except (ValueError, OSError) as error:

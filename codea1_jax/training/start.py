@@ -23,7 +23,7 @@ def start(training: Training) -> State:
     A policy of another model, or that starts elsewhere, has its own reference.
     """
     policies = training.policies
-    sources, lora, shared = own_starts(training), policies.learning.has_adapters, policies.reference
+    sources, lora, shared = own_starts(training), training.policies.learning.config.lora is not None, policies.reference
     states, bases, digests, reference = {}, {}, {}, None
     for weights in {id(each): each for each in policies.weights.values()}.values():
         names = [name for name, own in policies.weights.items() if own is weights]
@@ -75,6 +75,6 @@ def resume(training: Training, run: RunDir) -> State:
 
 
 def _first_state(training: Training, policies: Mapping[str, Any], reference: Params | None) -> State:
-    if training.policies.learning.offload.reference:
+    if training.policies.learning.config.offload.reference:
         reference = in_host_memory(reference)
     return State(step=0, policies=policies, reference=reference, book={}, data=training.loader().get_state())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codea1_jax.game.replay import SampledRound, pack_sampled, unpack_sampled
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.decoder import Params
@@ -19,7 +18,6 @@ class State:
 
     reference: the policy at step 0, which the KL term compares with, if there is one.
     bases: under LoRA, what each policy's adapters are added to. Checkpoints hold their digests instead.
-    ahead: what earlier policies have drawn for the next step, where steps are drawn ahead (train.async_steps).
     """
 
     step: int
@@ -29,7 +27,6 @@ class State:
     data: Any
     bases: Mapping[str, Params] = field(default_factory=dict)
     base_digests: Mapping[str, str] = field(default_factory=dict)
-    ahead: SampledRound | None = None
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -40,8 +37,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     book = {
         question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
-    ahead = {} if state.ahead is None else {"ahead": pack_sampled(state.ahead)}
-    return arrays, {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests), **ahead}
+    return arrays, {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests)}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
@@ -54,15 +50,8 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         arrays.get("reference"),
         book,
         document["data"],
-        base_digests=base_digests(document, policies),
-        ahead=unpack_sampled(document["ahead"]) if "ahead" in document else None,
+        base_digests=document["base"],
     )
-
-
-def base_digests(document: Mapping[str, Any], policies: Iterable[str]) -> dict[str, str]:
-    """Of each policy's base under LoRA, from a packed state's document; earlier ones name one base of all policies."""
-    base = document["base"] or {}
-    return dict.fromkeys(policies, base) if isinstance(base, str) else base
 
 
 def _packed(test: Test) -> list[Any]:

@@ -8,9 +8,8 @@
                                │ advantages
                   update Code LLM, then Test LLM   (two jitted phases)
 
-`begin` samples programs, samples suites and submits both to the judge; its result is judged and rewarded. `learn`
-updates the mistake book and the policies. The compared methods differ in what is played and in which policy learns from
-what; who plays which role is in `config.method`. In formulas, each in the file that is named:
+`play` samples programs and suites, has them judged and rewards both models; `learn` updates the mistake book and the
+policies. In formulas, each in the file that is named:
 
     validity    clip(min(kept/K, 1 - invalid/K), 0, 1) of a suite that was asked for K tests       game/rewards.py
     R_T         α·validity + (1 - α)·adversarial, the share of its tests that the program fails,
@@ -21,34 +20,8 @@ what; who plays which role is in `config.method`. In formulas, each in the file 
     advantage   (R - mean) / std within a question's programs, or one program's suites             learn/advantages.py
     loss        clipped policy gradient, and the KL divergence from the frozen reference           learn/losses.py
 
-Configuration switches departures from the paper. These are on by default; presets named `MODEL/METHOD_paper` of the
-real models have them off (`configs/recipes/paper.yaml`):
-
-- rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
-- reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
-- rewards.junk=dropped (invalid is the original's rule): asserts outside of the language of tests cost nothing.
-- sandbox.script_seconds=none (10 in the original): each call has its own time, instead of a program and all its tests.
-- sandbox.reference_names=false (true in the original): programs and tests do not see the reference's constants.
-- optimizer.warmup_from_zero=false (true in the original): the first step's learning rate is not 0.
-- eval.limits=ours (paper: the original's): programs are timed by the reference, not by the clock.
-
-And these are off by default:
-
-- rewards.only_right: only tests that state the right answer earn for what they find.
-- rewards.test_value: what a suite's tests find of mutants of the reference, in the place of `adversarial`.
-- rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
-- rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
-- rewards.advantages: centred (Dr. GRPO) or rloo, in place of grpo.
-- rollout.share_programs: identical programs of a question share one set of suites.
-- train.update_n > 1: the Test LLM learns from the suites of several candidates.
-- grpo.loss=cispo, grpo.ratio=sequence (GSPO), grpo.normalizer=constant (Dr. GRPO), grpo.importance_cap and what it
-  bounds, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every, grpo.skip_zero_advantage.
-- train.refill: groups in which all succeed or all fail make way for those of further questions.
-- train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
-- method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
-- lora: adapters over one frozen base; rollout.kv_cache_dtype=fp8, rollout.weight_dtype=int8: a coarser sampler.
-
-`configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
+The compared methods, below, differ in what is played and in which policy learns from what. docs/method.md lists the
+options ("Options of a step"), and those in which the defaults depart from the original ("The original's choices").
 """
 
 from __future__ import annotations
@@ -65,9 +38,8 @@ from codea1_jax.common.activity import report
 from codea1_jax.common.chips import peak_flops
 from codea1_jax.config import METHODS
 from codea1_jax.game.export import book_metrics, code_groups, round_metrics, test_groups
-from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts
-from codea1_jax.game.round import Game, Pending, begin_round
+from codea1_jax.game.round import Game, play_round
 from codea1_jax.learn import Trajectory, Wait
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
@@ -77,24 +49,14 @@ from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 
 
-def begin(
-    training: Training, state: State, problems: Sequence[Problem], stream: tuple[int, ...] = ()
-) -> Pending[StepRollouts]:
-    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge.
+def play(training: Training, state: State, problems: Sequence[Problem], stream: tuple[int, ...] = ()) -> StepRollouts:
+    """Samples programs and suites for these questions, judges them and rewards both models.
 
-    stream: by which it is sampled, if not by the step's number.
+    stream: of random numbers, if not the step's number. Raises SandboxError if the judge fails.
     """
-    game, before, ahead = training.games.game(params(training, state)), training.games.counters(), state.ahead
-    if ahead is not None:
-        game = replaying(game, ahead)
-    pending = BEGIN[training.config.method.name](game, problems, state.book, stream or (state.step,))
-    seconds = pending.seconds if ahead is None else ahead.seconds
-    work = training.games.work_since(before) if ahead is None else ahead.work
-
-    def measured(rollouts: StepRollouts) -> StepRollouts:
-        return replace(rollouts, seconds={**rollouts.seconds, **seconds}, figures=goodput(work, seconds))
-
-    return replace(pending, seconds=seconds, work=work).map(measured)
+    game, before = training.games.game(params(training, state)), training.games.counters()
+    rollouts = PLAY[training.config.method.name](game, problems, state.book, stream or (state.step,))
+    return replace(rollouts, figures=goodput(training.games.work_since(before), rollouts.seconds))
 
 
 def learn(
@@ -146,8 +108,8 @@ def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapp
 
 def params(training: Training, state: State) -> dict[str, Params]:
     """Every policy's parameters, by its name; under LoRA its adapted base."""
-    lora = training.policies.learning.lora
-    return {name: attach(lora[name], state.bases.get(name), policy.params) for name, policy in state.policies.items()}
+    lora_of = training.policies.learning.config.lora_of
+    return {name: attach(lora_of(name), state.bases.get(name), own.params) for name, own in state.policies.items()}
 
 
 def _has_book(training: Training) -> bool:
@@ -162,43 +124,32 @@ def _played_metrics(training: Training, rollouts: StepRollouts) -> dict[str, flo
     return round_metrics(rollouts.questions, with_tests=with_tests) | of_book
 
 
-Begin = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], Pending[StepRollouts]]
-"""(game, problems, mistake book, random stream) -> what is sampled, and is being judged."""
+PlayRound = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], StepRollouts]
+"""(game, problems, mistake book, random stream) -> what was played, and what each policy learns from."""
 
 
-def _a1(
-    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[StepRollouts]:
-    def grouped(played: StepRollouts) -> StepRollouts:
-        return replace(played, groups={"code": code_groups(played.questions), "test": test_groups(played.questions)})
-
-    return begin_round(game, problems, book, stream).map(grouped)
+def _a1(game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]) -> StepRollouts:
+    played = play_round(game, problems, book, stream)
+    return replace(played, groups={"code": code_groups(played.questions), "test": test_groups(played.questions)})
 
 
 def _self_play(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[StepRollouts]:
+) -> StepRollouts:
     """Both roles' trajectories of a question in one group, for the one policy: as many updates a step as in a1."""
-
-    def grouped(played: StepRollouts) -> StepRollouts:
-        pairs = zip(code_groups(played.questions), test_groups(played.questions), strict=True)
-        return replace(played, groups={"code": [[*programs, *suites] for programs, suites in pairs]})
-
-    return begin_round(game, problems, book, stream).map(grouped)
+    played = play_round(game, problems, book, stream)
+    pairs = zip(code_groups(played.questions), test_groups(played.questions), strict=True)
+    return replace(played, groups={"code": [[*programs, *suites] for programs, suites in pairs]})
 
 
 def _golden(
     game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[StepRollouts]:
-    def grouped(played: StepRollouts) -> StepRollouts:
-        return replace(played, groups={"code": code_groups(played.questions)})
-
-    return begin_round(replace(game, test=None), problems, {}, stream).map(grouped)
+) -> StepRollouts:
+    played = play_round(replace(game, test=None), problems, {}, stream)
+    return replace(played, groups={"code": code_groups(played.questions)})
 
 
-def _sft(
-    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[StepRollouts]:
+def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> StepRollouts:
     """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
     groups = []
     for problem in problems:
@@ -208,7 +159,7 @@ def _sft(
         shown = problem.solution if game.config.method.white_box else None
         prompt = game.prompts.test(problem, shown)
         groups.append([Trajectory(prompt, game.prompts.suite(problem, tests), advantage=1.0)])
-    return Pending((), {}, lambda: StepRollouts(groups={"test": groups}))
+    return StepRollouts(groups={"test": groups})
 
 
-BEGIN: Mapping[str, Begin] = {"a1": _a1, "golden": _golden, "self_play": _self_play, "sft": _sft}
+PLAY: Mapping[str, PlayRound] = {"a1": _a1, "golden": _golden, "self_play": _self_play, "sft": _sft}

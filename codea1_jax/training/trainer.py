@@ -32,7 +32,7 @@ from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.gather import on_all
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.runtime.stalls import StallWatch
+from codea1_jax.runtime.stalls import reporting_stalls
 from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.judges import WatchedJudge, make_judge
@@ -145,7 +145,7 @@ class Trainer:
         training, config = self._training, self.config
         hosts, memory_limit = config.hosts, training.games.judge.memory_limit
         with (
-            StallWatch(hosts.stall_seconds, stop=hosts.stop_on_stall),
+            reporting_stalls(hosts.stall_seconds),
             RunDir(
                 self._directory,
                 config,
@@ -196,7 +196,7 @@ def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     if module_name not in sys.modules:
         spec = importlib.util.spec_from_file_location(module_name, path)
         if spec is None or spec.loader is None:
-            raise UserError(f"{key}: {path} is no Python file; its name must end with .py")
+            raise UserError(f"{key}: {path} is not a Python file; its name must end with .py")
         module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
@@ -210,7 +210,6 @@ def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
 
 
 def _report_schedule(training: Training, config: Config) -> None:
-    """How many questions and steps the run has, and why it may not show whether it learns."""
     train, heldout = len(training.questions.train), len(training.questions.heldout)
     questions = f"{counted(train, 'question')} to train on, {heldout} held out"
     logger.info("%s; %s of %d", questions, counted(training.total_steps, "step"), config.train.questions)

@@ -7,9 +7,6 @@ in which `prompts.plain_prompts` asks; after it the two policies part.
 from __future__ import annotations
 
 import logging
-import shutil
-from contextlib import nullcontext
-from pathlib import Path
 
 import jax
 from jax.sharding import Mesh
@@ -18,27 +15,20 @@ from codea1_jax.config import WarmStartConfig
 from codea1_jax.learn import CrossEntropy, Example, Learner, weighted_example
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.sharding import abstract_sharded, init_sharded
+from codea1_jax.models.sharding import init_sharded
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.runtime.checkpoints import Checkpoints
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
 
 LOG_EVERY = 100
-SAVE_EVERY = 100
-POLICY = "policy"  # what a save is called by
 CALL_WEIGHT, ANSWER_WEIGHT = 0.5, 2.0  # of the loss of the tokens of a test's call, and of the answer that it states
 
 
 def warm_start(
-    policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh, folder: Path, form: micro.Form = micro.FUNCTION
+    policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh, form: micro.Form = micro.FUNCTION
 ) -> Params:
-    """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program.
-
-    It saves itself in `folder` now and then, continues from what is there, and leaves nothing there at its end. Several
-    hosts, which need not share such a folder, begin again.
-    """
+    """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
     logger.info("warm start: %d steps", config.steps)
     transcripts = micro.warm_start(config.steps * config.batch, seed, form=form)
     blind = [int((i + 1) * config.black_box) > int(i * config.black_box) for i in range(len(transcripts))]
@@ -49,23 +39,12 @@ def warm_start(
     learner = Learner(
         policy.model, CrossEntropy(), config.optimizer, config.packing, total_steps=config.steps, mesh=mesh
     )
-    with Checkpoints(folder, keep_last=1) if jax.process_count() == 1 else nullcontext() as saved:
-        begun = 0 if saved is None else saved.latest() or 0
-        if saved is not None and begun:
-            logger.info("warm start: continues after step %d", begun)
-            like = {POLICY: learner.abstract(abstract_sharded(policy.model, mesh))}
-            state = saved.restore(begun, like)[0][POLICY]
-        else:
-            state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
-        for step in range(begun, config.steps):
-            batch = examples[step * config.batch : (step + 1) * config.batch]
-            state, metrics = learner.update(state, None, [batch])
-            done = step + 1
-            if done % LOG_EVERY == 0 or done == config.steps:
-                logger.info("warm start: step %d/%d, loss %.3f", done, config.steps, metrics["loss"])
-            if saved is not None and done % SAVE_EVERY == 0 and done < config.steps:
-                saved.save(done, {POLICY: state}, {})
-    shutil.rmtree(folder, ignore_errors=True)
+    state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
+    for done in range(1, config.steps + 1):
+        batch = examples[(done - 1) * config.batch : done * config.batch]
+        state, metrics = learner.update(state, None, [batch])
+        if done % LOG_EVERY == 0 or done == config.steps:
+            logger.info("warm start: step %d/%d, loss %.3f", done, config.steps, metrics["loss"])
     return state.params
 
 

@@ -40,7 +40,6 @@ def _call(arguments: Arguments) -> str:
 
 
 def _line_of_input(arguments: Arguments) -> str:
-    """The numbers in one line, which is empty for an empty list."""
     numbers = (str(number) for value in arguments for number in (value if isinstance(value, tuple) else (value,)))
     return " ".join(numbers) + "\n"
 

@@ -65,7 +65,6 @@ def _transcript(program: Program, rates: WarmStart, form: Form, rng: random.Rand
 
 
 def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Program:
-    """The program with each kind of bug inserted, independently, at its rate."""
     for name, condition in _conditions(program).items():
         if rng.random() < _boundary_rate(condition, rates):
             program = replace(program, **{name: rng.choice(condition.boundary_bugs())})
@@ -77,7 +76,6 @@ def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Progra
 
 
 def _conditions(program: Program) -> dict[str, Condition]:
-    """The program's conditions, by the names of their fields."""
     return {name: value for name, value in vars(program).items() if isinstance(value, Condition)}
 
 

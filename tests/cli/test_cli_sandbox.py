@@ -13,7 +13,7 @@ from workers import free_port
 
 from codea1_jax import cli
 from codea1_jax.config import Config, RolloutConfig, dump, load
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from codea1_jax.run.rundir import check_same_run
 from codea1_jax.training.judges import make_judge
 from data_pipeline import Problem
@@ -147,7 +147,7 @@ def play(config: Config):
     suites = {(DOUBLE.question, program): SUITES for program in PROGRAMS}
     with make_judge(config.sandbox) as pool:
         game = scripted_game(pool, {DOUBLE.question: PROGRAMS}, suites, RULES)
-        return begin_round(game, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,)).result().questions
+        return play_round(game, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,)).questions
 
 
 def test_a_round_judged_over_http_is_the_round_judged_here(served, monkeypatch):

@@ -1,16 +1,11 @@
-"""Compiled programs outlive a start, for every process of a run: the next start compiles nothing."""
+"""Compiled programs outlive a start: at the next one the first process, or the only one, compiles nothing."""
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
-from full_disk import file_size_limit
 from gcs_emulator import running_emulator
-from jax.experimental.compilation_cache import compilation_cache
 from tiny_run import ROOT, start_script, train_arguments
 from workers import found_by, free_port, start_two
 
@@ -28,13 +23,6 @@ def test_the_second_start_of_two_processes_compiles_nothing_that_runs_on_both(tm
     assert second[0]["found"] == second[0]["programs"]
     assert second[1]["found"] >= first[1]["found"]
     assert set(tmp_path.iterdir()) == written
-
-
-def test_on_like_machines_one_process_compiles_what_runs_on_all(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAX_SHARE_BINARY_BETWEEN_HOSTS", "1")
-    first, second = ([found_by(p) for p in start_two(WORKER, str(tmp_path), devices=2)] for _ in range(2))
-    assert second[0]["found"] == second[0]["programs"]
-    assert first[1]["programs"] == second[1]["programs"]
 
 
 def test_the_folder_may_lie_in_a_bucket(monkeypatch):
@@ -86,41 +74,6 @@ def test_one_process_keeps_every_program_under_the_directory_it_starts_in(settin
     keep_compiled_programs()
     assert settings.jax_compilation_cache_dir == str(tmp_path / ".cache" / "jax")
     assert settings.jax_persistent_cache_min_compile_time_secs == 0
-
-
-@pytest.fixture
-def own_cache(settings, tmp_path) -> Iterator[Path]:
-    """JAX's cache in a folder of its own, for every program."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    compilation_cache.reset_cache()
-    yield tmp_path / "compiled"
-    compilation_cache.reset_cache()
-
-
-def compile_one() -> None:
-    """Compiles a program that no process has in memory, and computes with it."""
-    assert float(jax.jit(lambda x: x * 3)(np.ones((), np.float32))) == 3
-
-
-def test_an_entry_that_was_cut_short_is_written_again(own_cache):
-    compile_one()
-    (entry,) = own_cache.iterdir()
-    whole = entry.read_bytes()
-    entry.write_bytes(whole[:100])
-    with pytest.warns(UserWarning, match="Error reading persistent compilation cache entry"):
-        compile_one()
-    assert len(entry.read_bytes()) > 100
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        compile_one()
-    assert list(own_cache.iterdir()) == [entry]
-
-
-def test_a_full_disk_leaves_no_part_of_an_entry(own_cache):
-    with file_size_limit(100), pytest.warns(UserWarning, match="Error writing persistent compilation cache entry"):
-        compile_one()
-    assert list(own_cache.iterdir()) == []
 
 
 def test_what_the_user_has_set_stays(settings, monkeypatch):

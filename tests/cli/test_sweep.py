@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 from tiny_model import SHAPE
-from tiny_run import ROOT, SETTINGS, finish, start_codea1, train_arguments
+from tiny_run import ROOT, SETTINGS, first_run
 
 from codea1_jax import cli
 from codea1_jax.models.policy import write_random_model
@@ -98,17 +98,10 @@ def test_the_sweep_has_every_command():
     assert set(names(commands)) == COMMANDS.keys()
 
 
-@pytest.fixture(scope="module")
-def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("finished") / "run"
-    finish(start_codea1(*train_arguments(directory, "train.steps=1", "checkpoint.every=1", "eval.every=1")))
-    return directory
-
-
 @pytest.fixture
-def place(finished_run: Path, tmp_path: Path) -> Path:
+def place(tmp_path: Path) -> Path:
     """Where a command is run."""
-    shutil.copytree(finished_run, tmp_path / "run")
+    shutil.copytree(first_run(), tmp_path / "run")
     tokenizer = micro_tokenizer(micro.words())
     write_random_model(tmp_path / "model", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
     rows = (QUESTION | {"id": f"question {i}", "solution": f"{QUESTION['solution']}# {i}\n"} for i in range(MANY))

@@ -17,7 +17,3 @@ def check(hardware, **sizes):
 @pytest.mark.parametrize(("kv_heads", "group", "head_dim"), [(2, 6, 128), (1, 7, 128), (2, 7, 64)])
 def test_xla_compiles_the_kernel_and_copies_no_store(hardware, kv_heads, group, head_dim):
     check(hardware, kv_heads=kv_heads, group=group, head_dim=head_dim)
-
-
-def test_xla_compiles_it_for_eight_bits():
-    check("h100:8", kv_heads=2, group=6, head_dim=128, dtype="float8_e4m3fn")

@@ -1,10 +1,5 @@
 """The loader, against the definition of its batches: complete, shuffled, divided, resumable."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from data_pipeline import micro
@@ -36,14 +31,6 @@ def test_the_seed_reshuffles_every_epoch():
     assert first[:2] != first[2:]
 
 
-def test_hosts_divide_each_batch():
-    whole = list(batches(PROBLEMS, 4, seed=3, epochs=2))
-    shares = [list(batches(PROBLEMS, 4, seed=3, epochs=2, host=host, hosts=2)) for host in (0, 1)]
-    for batch, *parts in zip(whole, *shares, strict=True):
-        assert [len(part) for part in parts] == [2, 2]
-        assert sorted(ids(batch)) == sorted(ids(parts[0]) + ids(parts[1]))
-
-
 def test_a_restored_iterator_resumes_exactly_across_epochs():
     straight = batches(PROBLEMS, 4, seed=5)
     expected = [ids(next(straight)) for _ in range(9)]
@@ -57,19 +44,3 @@ def test_a_restored_iterator_resumes_exactly_across_epochs():
 def test_an_impossible_batch_is_an_error():
     with pytest.raises(ValueError, match="a batch of 11 problems cannot be drawn from 10"):
         batches(PROBLEMS, 11, seed=0)
-    with pytest.raises(ValueError, match="host 0 of 3 cannot have an equal share of 4"):
-        batches(PROBLEMS, 4, seed=0, hosts=3)
-
-
-def test_tensorflow_is_never_imported(tmp_path):
-    """A TensorFlow that cannot be imported comes first on the path, so any import of it fails."""
-    (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
-    code = (
-        "import sys; from data_pipeline import micro; from data_pipeline.loader import batches\n"
-        "print(len(next(batches(micro.problems('train', 4, seed=0), 4, seed=0))))\n"
-        "assert 'tensorflow' not in sys.modules"
-    )
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "4"), done.stderr

@@ -57,6 +57,45 @@ def holds(phrase: str, names: dict[str, int]) -> bool:
     raise AssertionError(f"no reading of {phrase!r}")
 
 
+def understand_hard(question: str) -> Callable:
+    """What a question of the harder world asks for."""
+    if match := re.fullmatch(
+        r"Write f\(x, y\): return (.+?) if x is (.+?), (.+) if y is (.+), otherwise (.+)\.", question
+    ):
+        first, of_x, second, of_y, third = match.groups()
+
+        def nested(x, y):
+            chosen = first if holds(of_x, {"x": x}) else second if holds(of_y, {"x": y}) else third
+            return eval(chosen, {"x": x, "y": y})
+
+        return nested
+    pattern = (
+        r"Write f\(xs\): start with (\d), add (each item|1 for each item) that is (.+), stop if the total is (.+)\."
+    )
+    if match := re.fullmatch(pattern, question):
+        start, added, condition, stop = match.groups()
+
+        def loop(xs):
+            totals = [int(start)]
+            for x in xs:
+                if len(totals) == 1 or not holds(stop, {"x": totals[-1]}):
+                    totals.append(totals[-1] + (holds(condition, {"x": x}) and (x if added == "each item" else 1)))
+            return totals[-1]
+
+        return loop
+    pattern = r"Write f\(s\), where n is the number of ([ab]): return (.+) if (n|the length) is (.+), otherwise (.+)\."
+    match = re.fullmatch(pattern, question)
+    assert match, question
+    letter, then, subject, condition, otherwise = match.groups()
+
+    def text(s):
+        n, length = sum(each == letter for each in s), sum(1 for _ in s)
+        met = holds(condition, {"x": n if subject == "n" else length})
+        return eval(then if met else otherwise, {"n": n, "s": s, "len": len})
+
+    return text
+
+
 def as_function(question: str) -> str:
     """The question of a stream as that of a function."""
     request, colon, asked = question.partition(": print ")
@@ -91,41 +130,53 @@ def behaviour(function: Callable, calls: tuple[str, ...]) -> tuple:
     return tuple(value(call) for call in calls)
 
 
-@pytest.fixture(scope="module")
-def train() -> tuple[Problem, ...]:
-    return micro.problems("train", 250, seed=0)
+class World:
+    """The questions and the warm start of one form, with a reader and the beginnings of its questions."""
+
+    def __init__(self, form: micro.Form, understand: Callable[[str], Callable], *headers: str) -> None:
+        self.understand, self.headers = understand, headers
+        self.train = micro.problems("train", 250, 0, form)
+        self.heldout = micro.problems("heldout", 250, 0, form)
+        self.transcripts = micro.warm_start(2500, 0, form=form)
 
 
 @pytest.fixture(scope="module")
-def heldout() -> tuple[Problem, ...]:
-    return micro.problems("heldout", 250, seed=0)
+def plain() -> World:
+    return World(micro.FUNCTION, understand, "Write f(x):", "Write f(x, y):", "Write f(xs):")
 
 
 @pytest.fixture(scope="module")
-def transcripts() -> tuple[micro.Transcript, ...]:
-    return micro.warm_start(2500, seed=0)
+def hard() -> World:
+    return World(micro.HARD, understand_hard, "Write f(x, y)", "Write f(xs)", "Write f(s)")
 
 
-def test_solutions_do_what_their_questions_say_on_every_probe(train, heldout):
-    for problem in train + heldout:
-        expected = behaviour(understand(problem.question), problem.probe_calls)
+@pytest.fixture(scope="module", params=["plain", "hard"])
+def world(request: pytest.FixtureRequest) -> World:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def train(plain: World) -> tuple[Problem, ...]:
+    return plain.train
+
+
+def test_solutions_do_what_their_questions_say_on_every_probe_and_mutants_differ_there(world):
+    for problem in world.train + world.heldout:
+        expected = behaviour(world.understand(problem.question), problem.probe_calls)
         assert behaviour(compile_function(problem.solution), problem.probe_calls) == expected, problem
         assert "ValueError" not in expected
+        behaviours = {behaviour(compile_function(code), problem.probe_calls) for code in problem.mutants} | {expected}
+        assert len(behaviours) == len(problem.mutants) + 1
+        assert len(problem.mutants) <= 8
 
 
-def test_golden_tests_are_four_different_true_assertions(train):
-    for problem in train:
-        assert len(set(problem.golden_tests)) == 4
-        for line in problem.golden_tests:
-            exec(line, {"f": understand(problem.question)})
-
-
-def test_mutants_differ_on_the_probes_from_the_solution_and_from_each_other(train, heldout):
-    for problem in train + heldout:
-        programs = (problem.solution, *problem.mutants)
-        behaviours = {behaviour(compile_function(code), problem.probe_calls) for code in programs}
-        assert len(behaviours) == len(programs)
-        assert 4 <= len(problem.mutants) <= 8
+def test_golden_tests_are_four_different_true_assertions_and_those_of_the_warm_start_three(world):
+    for number, texts in ((4, world.train), (3, world.transcripts)):
+        for each in texts:
+            lines = each.golden_tests if number == 4 else each.tests
+            assert len(set(lines)) == number
+            for line in lines:
+                exec(line, {"f": world.understand(each.question)})
 
 
 def test_a_forgotten_empty_case_raises_for_the_largest(train):
@@ -150,7 +201,10 @@ def test_every_family_condition_and_reduction_occurs(train):
         assert words in text
 
 
-def test_splits_share_no_program_and_no_behaviour(train, heldout):
+def test_splits_share_no_program_and_no_behaviour(train, plain):
+    heldout = plain.heldout
+    assert min(len(problem.mutants) for problem in train + heldout) >= 4
+
     def behaviours(problems):
         return {(p.probe_calls, behaviour(compile_function(p.solution), p.probe_calls)) for p in problems}
 
@@ -170,25 +224,29 @@ def test_an_impossible_count_is_an_error():
         micro.problems("heldout", 10_001, seed=0)
 
 
-def test_warm_start_tests_are_true_of_the_question_and_not_of_the_buggy_program(transcripts):
-    wrong = 0
-    for transcript in transcripts:
-        assert len(set(transcript.tests)) == 3
-        for line in transcript.tests:
-            exec(line, {"f": understand(transcript.question)})
-            call, value = line.removeprefix("assert ").split(" == ")
-            wrong += behaviour(compile_function(transcript.program), (call,)) != (int(value),)
-    assert wrong > 300
+def test_a_part_of_the_warm_start_programs_fails_one_of_their_tests(plain, hard):
+    """In the harder world two conditions are often wrong; on three tests most wrong programs show."""
+
+    def failing(world: World) -> float:
+        wrong = 0
+        for transcript in world.transcripts:
+            names: dict = {"f": compile_function(transcript.program)}
+            calls, values = zip(*(line.removeprefix("assert ").split(" == ") for line in transcript.tests), strict=True)
+            wrong += behaviour(names["f"], calls) != tuple(map(int, values))
+        return wrong / len(world.transcripts)
+
+    assert 0.08 < failing(plain) < failing(hard) < 0.6
+    assert failing(hard) > 0.2
 
 
-def test_warm_start_and_held_out_problems_share_no_question(heldout, transcripts):
-    for header in ("Write f(x):", "Write f(x, y):", "Write f(xs):"):
-        family = [problem for problem in heldout if problem.question.startswith(header)]
-        calls = family[0].probe_calls
-        asked = {behaviour(understand(problem.question), calls) for problem in family}
-        taught = [each.question for each in transcripts if each.question.startswith(header)]
-        assert len(taught) > 500
-        assert not asked & {behaviour(understand(question), calls) for question in taught}
+def test_warm_start_and_held_out_problems_share_no_question(world):
+    for header in world.headers:
+        family = [problem for problem in world.heldout if problem.question.startswith(header)]
+        calls = tuple({call for problem in family for call in problem.probe_calls})
+        asked = {behaviour(world.understand(problem.question), calls) for problem in family}
+        taught = {each.question for each in world.transcripts if each.question.startswith(header)}
+        assert len(taught) > 400
+        assert not asked & {behaviour(world.understand(question), calls) for question in taught}
 
 
 NO_BUGS = dict.fromkeys(("inclusive_bug", "strict_bug", "between_bug", "empty_case_bug", "other_bug"), 0.0)
@@ -254,9 +312,9 @@ def test_streams_are_the_functions_of_the_same_seed(train):
             assert (as_call(given, function.solution), stated) == tuple(line.removeprefix("assert ").split(" == "))
 
 
-def test_the_streams_warm_start_is_that_of_the_functions(transcripts):
+def test_the_streams_warm_start_is_that_of_the_functions(plain):
     streams = micro.warm_start(2500, 0, form=micro.STREAM)
-    for function, stream in zip(transcripts, streams, strict=True):
+    for function, stream in zip(plain.transcripts, streams, strict=True):
         assert as_function(stream.question) == function.question
         for line, test in zip(function.tests, stream.tests, strict=True):
             match = re.fullmatch(r"```input\n(.*)\n```\n```output\n(.*)\n```", test)
@@ -271,8 +329,15 @@ def as_call(given: str, function: str) -> str:
     return f"f([{numbers}])" if function.startswith("def f(xs)") else f"f({numbers})"
 
 
-@pytest.mark.parametrize(("form", "bytes_needed"), [(micro.FUNCTION, ""), (micro.STREAM, "Ġ)")])
-def test_words_make_short_texts_without_loss(form, bytes_needed):
+@pytest.mark.parametrize(
+    ("form", "longest", "bytes_needed", "unneeded"),
+    [
+        (micro.FUNCTION, {"questions": 28, "codes": 34, "tests": 36}, "", range(20, 37)),
+        (micro.STREAM, {"questions": 28, "codes": 34, "tests": 36}, "Ġ)", range(20, 37)),
+        (micro.HARD, {"questions": 32, "codes": 35, "tests": 56}, None, (*range(-12, 0), *range(12, 37))),
+    ],
+)
+def test_words_make_short_texts_without_loss(form, longest, bytes_needed, unneeded):
     train, heldout = (micro.problems(split, 250, 0, form) for split in ("train", "heldout"))
     transcripts, words = micro.warm_start(2500, 0, form=form), micro.words(form)
     solutions = {each.solution for each in train + heldout} | {each.program for each in transcripts}
@@ -282,11 +347,9 @@ def test_words_make_short_texts_without_loss(form, bytes_needed):
         codes=solutions | {m for p in train for m in p.mutants},
         tests={"\n".join(each.tests) for each in transcripts},
     )
-    assert lengths["questions"] <= 28
-    assert lengths["codes"] <= 34
-    assert lengths["tests"] <= 36
-    assert used - set(words) <= set("0123456789xy.Ċ" + bytes_needed)
-    assert set(words) - used <= set(map(str, range(20, 37))), "words that no text needs"
+    assert all(lengths[kind] <= most for kind, most in longest.items()), lengths
+    assert bytes_needed is None or used - set(words) <= set("0123456789xy.Ċ" + bytes_needed)
+    assert set(words) - used <= set(map(str, unneeded)), "words that no text needs"
 
 
 def encoded_lengths(words: tuple[str, ...], **texts: set[str]) -> tuple[dict[str, int], set[str]]:
@@ -306,3 +369,31 @@ def encoded_lengths(words: tuple[str, ...], **texts: set[str]) -> tuple[dict[str
         return len(encoding)
 
     return {kind: max(map(length, each)) for kind, each in texts.items()}, used
+
+
+# --- the harder world -----------------------------------------------------------------------------------
+
+
+def test_half_of_the_questions_have_a_bug_that_a_tenth_of_the_probes_show(hard):
+    """What the harder world is for: among the mutants are bugs that tests rarely find by chance."""
+    with_hard, mutants = 0, 0
+    for problem in hard.train:
+        right = behaviour(compile_function(problem.solution), problem.probe_calls)
+        shown = []
+        for mutant in problem.mutants:
+            wrong = behaviour(compile_function(mutant), problem.probe_calls)
+            shown.append(sum(a != b for a, b in zip(right, wrong, strict=True)) / len(right))
+        assert all(shown)
+        with_hard += min(shown) <= 0.1
+        mutants += len(shown)
+    assert with_hard > len(hard.train) / 2
+    assert mutants > 6 * len(hard.train)
+
+
+def test_every_family_condition_and_bug_of_the_harder_world_occurs(hard):
+    questions = "\n".join(problem.question for problem in hard.train)
+    for words in ("f(x, y)", "f(xs)", "f(s)", "even", "odd", "exclusive", "inclusive", "the length is", "1 for each"):
+        assert words in questions
+    mutants = "\n".join(mutant for problem in hard.train for mutant in problem.mutants)
+    assert re.search(r"if y .*:\n        return .*\n    if x ", mutants), "a bug in the order of conditions"
+    assert re.search(r"t \+= (x|1)\n    return t", mutants), "a loop that does not stop"

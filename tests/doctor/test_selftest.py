@@ -44,16 +44,15 @@ def off_by(share, function):
     return lambda *given, **settings: jax.tree.map(lambda x: x * (1 + share), function(*given, **settings))
 
 
-def test_every_kernel_and_both_caches_are_tried_and_pass():
+def test_every_kernel_and_cache_is_tried_and_passes():
     found = of_kernels("")
     assert all(found.values())
     for kernel in ("flash attention, gpu", "flash attention, tpu"):
         tried = [name for name in found if name.startswith(kernel)]
         assert [name.rpartition(", ")[2] for name in tried] == ["values", "dq", "dk", "dv"]
-    for reader, fp8 in (("copies", "e4m3fn"), ("gpu", "e4m3fn"), ("tpu", "e4m3b11fnuz")):
-        for stored in ("float32", f"float8_{fp8}"):
-            tried = [name for name in found if name.startswith(f"cache in pages, {reader}, {stored}")]
-            assert [name.rpartition(", ")[2] for name in tried] == ["rows", "n = 8", "n = 32"]
+    for reader in ("copies", "gpu", "tpu"):
+        tried = [name for name in found if name.startswith(f"cache in pages, {reader}, ")]
+        assert [name.rpartition(", ")[2] for name in tried] == ["rows", "n = 8", "n = 32"]
 
 
 @pytest.mark.parametrize(

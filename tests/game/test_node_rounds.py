@@ -11,7 +11,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Template, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.game.export import question_record
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from sandbox import SandboxPool, Task
@@ -78,7 +78,7 @@ def test_a_round_judges_trees_and_its_record_shows_them_as_lists(pool):
     question = FUNCTION.question
     suites = {(question, program): [suite, hard] for program in (RIGHT, WRONG)}
     game = scripted_game(pool, {question: [RIGHT, WRONG]}, suites)
-    (played,) = begin_round(game, [FUNCTION], {}, (1,)).result().questions
+    (played,) = play_round(game, [FUNCTION], {}, (1,)).questions
     right, wrong = played.programs
     assert (right.reward, wrong.reward) == (1.0, 0.75)
     assert [suite.validated.invalid for suite in right.suites] == [0, 1]

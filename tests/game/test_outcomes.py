@@ -9,7 +9,7 @@ from scripted import CONFIG, scripted_game
 from codea1_jax.config import RewardConfig, TrainConfig
 from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from data_pipeline import Problem
 from sandbox import SandboxPool
 
@@ -32,7 +32,7 @@ def play(pool: SandboxPool, suites: dict[str, list[str]], rewards: RewardConfig 
     rules = game_config(rewards=rewards, train=TrainConfig(update_n=2))
     answers = {(QUESTION, program): said for program, said in suites.items()}
     game = scripted_game(pool, {QUESTION: programs}, answers, rules)
-    (question,) = begin_round(game, [PROBLEM], {}, (1,)).result().questions
+    (question,) = play_round(game, [PROBLEM], {}, (1,)).questions
     return question
 
 

@@ -19,7 +19,7 @@ from scripted import scripted_game
 from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.game.judging import submit_script
 from codea1_jax.game.rollouts import Page, QuestionRollout
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from data_pipeline import Problem
 from data_pipeline.responses import paper_program
 from sandbox import Judge, Limits, SandboxPool
@@ -57,7 +57,7 @@ def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
             for program, (_, own) in zip(shown, each.candidates, strict=True)
         }
         game = scripted_game(judge, {question.text: responses}, suites, config, reading=PRESET.reading)
-        (rollout,) = begin_round(game, [problem], {"p": page}, (0,)).result().questions
+        (rollout,) = play_round(game, [problem], {"p": page}, (0,)).questions
         page = rollout.page_after
         found.append(_outcome(rollout))
     return found

@@ -16,7 +16,7 @@ import data_pipeline
 from codea1_jax.config import Config, MethodConfig, RewardConfig, RolloutConfig, TrainConfig
 from codea1_jax.game import export
 from codea1_jax.game.rollouts import Page, QuestionRollout
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from codea1_jax.reproduce.forgetting import forgetting
 from codea1_jax.run.telemetry import rollout_lines, write_rollouts
 from data_pipeline import Problem
@@ -57,7 +57,7 @@ def rounds(own_row_files: RowFiles, pool: SandboxPool) -> list[dict[str, Questio
             },
             PAPER,
         )
-        round_ = begin_round(game, problems, book, (step,)).result()
+        round_ = play_round(game, problems, book, (step,))
         book |= {q.problem.id: q.page_after for q in round_.questions}
         played.append({q.problem.id: q for q in round_.questions})
     return played
@@ -302,7 +302,7 @@ def play(
     config = rules.model_copy(update={"rollout": rollout})
     shown = {(SMALL.question, program): written for program, written in suites.items()}
     game = scripted_game(pool, {SMALL.question: said}, shown, config, longest_prompt)
-    round_ = begin_round(game, [SMALL], {"small": book or {}}, (0,)).result()
+    round_ = play_round(game, [SMALL], {"small": book or {}}, (0,))
     return round_.questions[0], len(requests_of(game.test))
 
 
@@ -381,7 +381,7 @@ def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
     with SandboxPool(workers=1, limits=limits) as own:
         shown = {(SMALL.question, SLOW): suites}
         game = scripted_game(own, {SMALL.question: [SLOW] * 2}, shown, game_config())
-        [question] = begin_round(game, [replace(SMALL, solution=SLOW)], {}, (0,)).result().questions
+        [question] = play_round(game, [replace(SMALL, solution=SLOW)], {}, (0,)).questions
     assert counts(question) == [[(8, 0)] * 2] * 2
     assert rewards(question) == [1, 1]
 

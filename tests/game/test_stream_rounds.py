@@ -12,7 +12,7 @@ from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
-from codea1_jax.game.round import Game, begin_round
+from codea1_jax.game.round import Game, play_round
 from codea1_jax.game.suites import SuiteRules
 from codea1_jax.game.tasks import stream
 from data_pipeline import Problem
@@ -110,7 +110,7 @@ def play(judge, programs, suites, book=None, **rules):
     test = Scripted({PROMPTS.test(PROBLEM, program): said for program, said in suites.items()})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
     game = Game(*players, judge, game_config(rewards=RewardConfig(suite_size=2), **rules), PROMPTS)
-    (question,) = begin_round(game, [PROBLEM], {} if book is None else {PROBLEM.id: book}, (1,)).result().questions
+    (question,) = play_round(game, [PROBLEM], {} if book is None else {PROBLEM.id: book}, (1,)).questions
     return question
 
 
@@ -147,7 +147,7 @@ def test_a_step_over_both_kinds_judges_each_as_what_it_is(pool):
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, Scripted(suites)))
     rules = game_config(rewards=RewardConfig(suite_size=2))
     mixed = [PROBLEM, function, replace(PROBLEM, id="again"), replace(function, id="g again")]
-    for question in begin_round(Game(*players, pool, rules, PROMPTS), mixed, {}, (1,)).result().questions:
+    for question in play_round(Game(*players, pool, rules, PROMPTS), mixed, {}, (1,)).questions:
         assert [program.reward for program in question.programs] == [1.0, 0.5]
         assert [suite.reward.reward for suite in question.programs[1].suites] == [0.5, 1.0]
         assert len(question.page_after) == 2
@@ -165,7 +165,7 @@ def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
     game = Game(
         PolicyPlayer(code, PROMPTS, TOKENIZER.decode), None, pool, game_config(RolloutConfig(samples=4)), PROMPTS
     )
-    (question,) = begin_round(game, [problem], {}, (1,)).result().questions
+    (question,) = play_round(game, [problem], {}, (1,)).questions
     assert [program.reward for program in question.programs] == [1.0, 0.0, 0.0, 0.0]
     assert [program.valid for program in question.programs] == [True, True, False, True]
 
@@ -222,7 +222,7 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
     test = Scripted({PROMPTS.test(SPLIT, program): suites for program in programs})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
     rules = game_config(rewards=RewardConfig(suite_size=1))
-    (question,) = begin_round(Game(*players, pool, rules, PROMPTS), [SPLIT], {}, (1,)).result().questions
+    (question,) = play_round(Game(*players, pool, rules, PROMPTS), [SPLIT], {}, (1,)).questions
     assert [program.reward for program in question.programs] == [1.0, 0.0]
     assert [suite.validated.invalid for suite in question.programs[0].suites] == [0, 1]
 

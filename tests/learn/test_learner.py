@@ -267,12 +267,7 @@ def test_responses_that_were_cut_off_teach_nothing_when_masked(params):
     "settings",
     [
         {"ratio": "sequence", "importance_cap": 1.5},
-        {"importance": "geometric", "importance_cap": 1.5, "importance_floor": 0.8, "normalizer": "constant"},
-        pytest.param(
-            {"loss": "cispo", "importance": "sequence", "importance_cap": 1.5, "importance_floor": 0.5},
-            marks=pytest.mark.long,
-        ),
-        pytest.param({"importance": "icepop", "importance_cap": 1.5, "importance_floor": 0.5}, marks=pytest.mark.long),
+        {"importance": "icepop", "importance_cap": 1.5, "importance_floor": 0.5, "normalizer": "constant"},
     ],
     ids=lambda settings: "-".join(str(value) for value in settings.values() if isinstance(value, str)),
 )
@@ -318,26 +313,21 @@ def test_the_callers_parameters_survive_the_donated_updates(params):
     assert metrics["kl"] > 0
 
 
-def test_the_reference_becomes_the_policy_every_so_many_steps(params):
-    ours = learner(kl_coef=0.5, reference_every=2)
-    state, kl, references = ours.init(params), [], []
-    for _ in range(4):
-        before = flat(state.params)
+def test_a_policy_s_own_reference_is_as_it_started(params):
+    ours = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0.5), own_reference=True), SGD_LIKE, PACKINGS[0], total_steps=10)
+    state, kl = ours.init(params), []
+    for _ in range(2):
         state, metrics = ours.update(state, None, make_groups())
         kl.append(metrics["kl"])
-        references.append(flat(state.reference))
-    assert kl[0] == kl[2] == 0 and min(kl[1], kl[3]) > 0
-    np.testing.assert_array_equal(references[0], flat(params))
-    np.testing.assert_array_equal(references[1], references[2])
-    np.testing.assert_array_equal(references[3], flat(state.params))
-    assert (references[1] != before).any()  # which is of step 3
+    assert kl[0] == 0 < kl[1]
+    np.testing.assert_array_equal(flat(state.reference), flat(params))
 
 
 def test_what_waits_in_host_memory_changes_no_number(params):
     def steps(offload):
         ours = Learner(
             MODEL,
-            GRPO(GRPOConfig(kl_coef=0.5, reference_every=2, mini_batch_questions=2)),
+            GRPO(GRPOConfig(kl_coef=0.5, mini_batch_questions=2), own_reference=True),
             SGD_LIKE,
             PACKINGS[0],
             total_steps=10,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codea1_jax.config import METHODS, Config, GRPOConfig, load
+from codea1_jax.config import Config, GRPOConfig, load
 from codea1_jax.learn import GRPO, Trajectory
 from codea1_jax.learn.learning import Learning
 
@@ -27,4 +27,5 @@ def test_a_constant_normalizer_counts_every_response_alike():
 )
 def test_a_policys_responses_count_as_the_longest_that_its_roles_may_draw(method, longest):
     config = load(Config, "micro/a1", ["rollout.code_tokens=32", "rollout.test_tokens=64", f"method.name={method}"])
-    assert Learning.of(config, METHODS[method]).response_tokens == longest
+    learning = Learning(config)
+    assert {name: learning.response_tokens(name) for name in learning.sections} == longest

@@ -3,13 +3,15 @@
 On every mesh the parameters are drawn, written to files, read back, and used: for the loss of plain sequences and its
 gradient, for the learner's accumulated gradient and figures, for sampling, and for a kernel that XLA cannot partition.
 
-Prints one JSON line [[largest difference of each, relative to each array's largest value], ...]. Arguments: a folder
-for files, [[mesh, names of what to compute], ...] as JSON, then, for several processes, coordinator address, process
-count and process index.
+Prints one JSON line {"differences": [[largest of each, relative to each array's largest value], ...], "received":
+{"micro-batch": bytes, "update": bytes, "parameters": bytes}}: what each device receives in an update over replicas
+alone, if there is one process, and the size of the parameters. Arguments: a folder for files, [[mesh, names of what to
+compute], ...] as JSON, then, for several processes, coordinator address, process count and process index.
 """
 
 import json
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -38,7 +40,9 @@ from codea1_jax.models.sharding import (
     replicated,
 )
 from codea1_jax.models.weights import load_params, save_params
-from codea1_jax.rollout import Request, Sampler, Sampling
+from codea1_jax.plan.compiled.collectives import received_bytes
+from codea1_jax.rollout import Request, Sampler, Sampling, decode, paged_tpu
+from codea1_jax.rollout.readers import Paged
 from codea1_jax.runtime.layout import by_replica
 
 CONFIG = Architecture(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
@@ -111,6 +115,26 @@ def sampled(params, mesh):
     return tuple(np.concatenate([getattr(sample, field) for sample in samples]) for field in ("tokens", "logprobs"))
 
 
+def drawn(params, mesh, *, paged=False):
+    """The tokens of requests of all lengths, some of whose samples end early, one after another, and their numbers."""
+    reader_for, random = decode.reader_for, np.random.default_rng(0)
+    requests = [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
+    parts = batch_shards(mesh)
+    capacity = for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=parts)
+    capacity = replace(capacity, rows=64 * parts)  # of which few are in use in the end, and on a mesh throughout
+    model = MODEL.clone(architecture=replace(CONFIG, num_layers=1))
+    sampler = Sampler(model, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh)
+    shallow = {**params, "layers": jax.tree.map(lambda x: x[:1], params["layers"])}
+    sharp = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, shallow)
+    if paged:  # as on TPUs
+        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
+    found = dict(sampler.generate(sharp, requests, Sampling(12)))
+    decode.reader_for = reader_for
+    samples = [sample.tokens for index in sorted(found) for sample in found[index]]
+    assert len(samples) == 30 and len(set(samples)) > 25
+    return np.concatenate(samples), np.array(list(map(len, samples)))
+
+
 def kernel(_params, mesh):
     """Gradients through kernels that XLA cannot partition."""
     keys = jax.random.split(jax.random.key(4), 3)
@@ -152,6 +176,8 @@ COMPUTE = {
     "learner": learned,
     "adapters": partial(learned, lora=LoRAConfig(rank=3)),
     "sampler": sampled,
+    "tokens": drawn,
+    "paged tokens": partial(drawn, paged=True),
 }
 
 
@@ -168,6 +194,20 @@ def largest_difference(found, expected):
     return max(jax.tree.leaves(relative))
 
 
+def received_over_replicas():
+    mesh = make_mesh(MeshConfig(replica=8, fsdp=1))
+    packing = PackingConfig(row_length=32, micro_batch_tokens=256)
+    learner = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0)), OptimizerConfig(), packing, total_steps=4, mesh=mesh)
+    state = learner.init(init_sharded(MODEL, jax.random.key(1), mesh))
+    (batch,) = learner._put(learner._pack(groups()[:1]))
+    empty = learner.phases.empty(state.params)
+    accumulate = learner.phases.accumulate.lower(empty, state.params, batch, np.float32(4), None).compile()
+    apply = learner.phases.apply.lower(state, empty.gradient).compile()
+    programs = {"micro-batch": accumulate, "update": apply}
+    received = {name: sum(received_bytes(program.as_text()).values()) for name, program in programs.items()}
+    return received | {"parameters": sum(x.nbytes for x in jax.tree.leaves(state.params))}
+
+
 def main(directory, cases, coordinator=None, processes=1, index=0):
     if coordinator:
         jax.distributed.initialize(coordinator, int(processes), int(index))
@@ -177,8 +217,9 @@ def main(directory, cases, coordinator=None, processes=1, index=0):
     found = []
     for number, (sizes, names) in enumerate(cases):
         values = on_mesh(sizes, names, directory / str(number))
-        found.append([largest_difference(value, expected(name)) for name, value in zip(names, values, strict=True)])
-    print(json.dumps(found))
+        same = [expected(name.removeprefix("paged ")) for name in names]
+        found.append([largest_difference(*pair) for pair in zip(values, same, strict=True)])
+    print(json.dumps({"differences": found, "received": None if coordinator else received_over_replicas()}))
 
 
 if __name__ == "__main__":

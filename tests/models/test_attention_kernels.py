@@ -115,7 +115,8 @@ def test_tiles_without_a_mask_are_seen_whole_and_are_most_of_those():
 
 @pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
 @pytest.mark.parametrize(
-    ("seed", "time", "head_dim"), [(0, 420, 6), (3, 256, 24), pytest.param(0, 1200, 16, marks=pytest.mark.long)]
+    ("seed", "time", "head_dim"),
+    [(0, 420, 6), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((3, 256, 24), (0, 1200, 16)))],
 )
 def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head_dim, monkeypatch):
     monkeypatch.setattr(flash_tpu, "BLOCK", 128)

@@ -20,7 +20,7 @@ def test_the_attention_that_the_configuration_names_is_used_in_training_and_pref
     mesh = one_device_mesh()
     sharded, tokens = abstract_sharded(model, mesh), jax.ShapeDtypeStruct((1, 16), jax.numpy.int32)
     prompts = PackedPrompts(tokens, tokens, tokens, jax.ShapeDtypeStruct((1, 2), jax.numpy.int32))
-    apart = abstract_decode_params(model, mesh, int8=False)
+    apart = abstract_decode_params(model, mesh)
     (batch,) = pack([Example((1, 2), (3,), (1.0,))], PackingConfig(row_length=16))
     with pytest.raises(KeyError, match="no kernel's name"):
         jax.eval_shape(target_scores(model, logit_chunk=16), sharded, batch)

@@ -21,6 +21,7 @@ MATRIX = Path(__file__).with_name("compiled_matrix.py")
 ON_EIGHT_DEVICES = [
     ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner", "kernel by replica"]),
     ({"fsdp": 2, "tensor": 4}, ["kernel"]),  # more than the two key/value heads
+    ({"fsdp": 4, "tensor": 2}, ["tokens", "paged tokens"]),
 ]
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
@@ -29,13 +30,18 @@ ON_OTHER_MESHES = [
     ({"replica": 8, "fsdp": 1}, ["learner", "adapters"]),
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),
+    ({"replica": 2, "fsdp": 1, "tensor": 4}, ["tokens"]),
 ]
-ON_TWO_PROCESSES = [({"fsdp": 4, "tensor": 2}, ["learner"]), ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"])]
+ON_TWO_PROCESSES = [
+    ({"fsdp": 4, "tensor": 2}, ["learner", "tokens"]),
+    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"]),
+]
 
 
 def check_small(found, cases):
-    assert [len(differences) for differences in found] == [len(names) for _, names in cases]
-    assert max(map(max, found)) < 1e-5, found
+    differences = found["differences"]
+    assert list(map(len, differences)) == [len(names) for _, names in cases]
+    assert max(map(max, differences)) < 1e-5, differences
 
 
 @pytest.mark.long
@@ -56,10 +62,13 @@ def test_without_those_options_no_sum_over_tensor_is_hidden(inner, tokens):
     assert found_by(start_worker(MATRIX, str(inner), str(tokens), "defaults"))["hidden"] == 0
 
 
-def test_an_update_and_a_kernel_that_xla_cannot_partition_give_the_same_on_eight_devices(tmp_path):
-    check_small(
-        found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_EIGHT_DEVICES), devices=8)), ON_EIGHT_DEVICES
-    )
+def test_updates_samples_and_kernels_that_xla_cannot_partition_give_the_same_on_eight_devices(tmp_path):
+    """And gradients cross the network between replicas, which may be slices of a pod, once in an update."""
+    found = found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_EIGHT_DEVICES), devices=8))
+    check_small(found, ON_EIGHT_DEVICES)
+    received = found["received"]
+    assert received["micro-batch"] < 0.01 * received["parameters"]  # figures of the loss alone
+    assert received["update"] == pytest.approx(2 * 7 / 8 * received["parameters"], rel=0.01)
 
 
 @pytest.mark.long

@@ -229,10 +229,5 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
     drawn = sum(sum(group.responses) for groups in step.sampled.values() for group in groups)
-    scored = SCORED_SECONDS * drawn
-    assert waiting_seconds(config, hardware, step, learning=1.0) == pytest.approx(judged + scored)
-    caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
-    ahead = load(Config, "1.5b/a1_v5e", ["train.questions=32", *caps, "train.async_steps=1"])
-    waited = [waiting_seconds(ahead, hardware, step, learning) - scored for learning in (0.0, 0.01, 1.0)]
-    assert waited == pytest.approx([judged, judged - 0.01, 0.0])
+    assert waiting_seconds(config, hardware, step) == pytest.approx(judged + SCORED_SECONDS * drawn)
     assert all(name.shape for name in step.smaller_programs(run))

@@ -16,7 +16,7 @@ from codea1_jax import cli
 from codea1_jax.common.chips import CHIPS, GIB, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.models.decoder import KERNEL_SCALE, Transformer
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
@@ -30,7 +30,6 @@ from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.table import conclusion, markdown, planned
 from codea1_jax.rollout.decode_params import abstract_decode_params
-from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
 
 ROOT = Path(__file__).parents[2]
@@ -52,10 +51,6 @@ FULL_ROWS = {"code": [Group(65, (224, 224))]}
 # Per layer: QKV with biases, output, SwiGLU, two norms. Then the final norm and the table of 358 words.
 LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
 PARAMETERS = 2 * LAYER + 256 + 358 * 256
-
-
-INT8 = ("rollout.weight_dtype=int8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
-FP8 = ("rollout.kv_cache_dtype=fp8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 
 
 def silent(done, total, program, outcome):
@@ -278,24 +273,6 @@ def test_two_models_lower_to_programs_of_their_own_sizes():
 
 
 @pytest.mark.long
-def test_on_tpus_matrices_of_eight_bits_are_read_as_such():
-    """Two layers of 1.5B's size: each number is a byte less to read in every step, and in no memory in between."""
-    shape = "hidden_size: 1536, intermediate_size: 8960, num_layers: 2, num_heads: 12, num_kv_heads: 2, head_dim: 128"
-    caps = INT8[1:]
-    found = []
-    for chosen in (caps, INT8):
-        settings = [*SMALL, f"model.architecture={{{shape}}}", "mesh={fsdp: 4, tensor: 1}", *chosen]
-        config, hardware = load(Config, "micro/a1", settings), find_hardware("v5e:2x2")
-        (program,) = compile_programs(config, hardware, [ProgramName(Phase("decode", "code"))], silent).values()
-        found.append(program)
-    plain, rounded = found
-    matrices = 2 * rounded_numbers(make_planned_run(config, hardware).model)
-    assert plain.arguments - rounded.arguments == pytest.approx(matrices, rel=0.02)
-    assert rounded.temporaries - plain.temporaries < matrices / 20
-    assert rounded.seconds < plain.seconds  # converting them as they are read costs less than it saves
-
-
-@pytest.mark.long
 def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
     lora = [*SMALL, "code.grpo.kl_coef=0.001", "lora.rank=8", "offload.optimizer=true"]
     config, phases = (
@@ -333,44 +310,23 @@ def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
 
 @pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_h100"])
 def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
-    hardware = find_hardware(load(Config, preset).hardware)
-    sizes = []
-    for chosen in ((), FP8):
-        run = make_planned_run(load(Config, preset, chosen), hardware)
-        capacity, reader = run.capacity(sampling_loads(run.config)[1]), reader_for(run.platform)
-        dtype = reader.fp8 if chosen else jnp.bfloat16
-        width = reader.width(run.model.head_dim)
-        heads = run.tensor if run.model.num_kv_heads % run.tensor == 0 else 1  # parts that these are split into
-        store = capacity.pages * run.model.num_kv_heads * capacity.block * width
-        expected = 2 * run.model.num_layers * store * jnp.dtype(dtype).itemsize / run.batch_shards / heads
-        assert run.cache(capacity) == expected
-        sizes.append(expected)
-    assert sizes[0] == 2 * sizes[1]
+    config = load(Config, preset)
+    run = make_planned_run(config, find_hardware(config.hardware))
+    capacity, width = run.capacity(sampling_loads(config)[1]), reader_for(run.platform).width(run.model.head_dim)
+    heads = run.tensor if run.model.num_kv_heads % run.tensor == 0 else 1  # parts that these are split into
+    store = capacity.pages * run.model.num_kv_heads * capacity.block * width
+    assert run.cache(capacity) == 2 * run.model.num_layers * store * 2 / run.batch_shards / heads
 
 
 @pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_v5p"])
 def test_what_is_sampled_from_takes_the_bytes_that_its_arrays_have(preset):
-    hardware = find_hardware(load(Config, preset).hardware)
-    sizes = []
-    for chosen in ((), INT8):
-        run = make_planned_run(load(Config, preset, chosen), hardware)
-        model = Transformer(run.model, jnp.dtype("bfloat16"))
-        arrays = jax.tree_util.tree_leaves_with_path(
-            abstract_decode_params(model, one_device_mesh(), int8=bool(chosen))
-        )
-        sizes.append(sum(x.size * x.dtype.itemsize for path, x in arrays if path[-1].key != KERNEL_SCALE))
-        assert run.decode_params_bytes * run.tensor == sizes[-1]
-    assert sizes[0] - sizes[1] == run.model.num_layers * rounded_numbers(run.model)  # a byte each
+    config = load(Config, preset)
+    run = make_planned_run(config, find_hardware(config.hardware))
+    arrays = jax.tree.leaves(abstract_decode_params(Transformer(run.model, jnp.dtype("bfloat16")), one_device_mesh()))
+    assert run.gathered * run.tensor == sum(x.size * x.dtype.itemsize for x in arrays)
 
 
 # --- what is refused ----------------------------------------------------------------------------------
-
-
-def test_eight_bits_are_refused_where_kernels_cannot_read_them():
-    hardware = find_hardware("a100-80:1")
-    run = make_planned_run(load(Config, "1.5b/a1_a100x1", FP8), hardware)
-    with pytest.raises(UserError, match=r"kv_cache_dtype=fp8: a100-80:1 cannot read it; set .*=auto"):
-        refuse_what_cannot_fit(run, hardware)
 
 
 def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypatch):

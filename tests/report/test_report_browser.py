@@ -51,25 +51,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     one = write_example_run(root / "one", steps=40, hostile=True)
     lengths = {"a-0": 40, "a-1": 40, "b": 30}
     several = [write_example_run(root / name, steps=n, seed=seed) for seed, (name, n) in enumerate(lengths.items())]
-    ahead = write_example_run(root / "ahead", steps=12)
-    _draw_ahead(ahead, 0.3)
     return {
         "one": build_report([one]),
         "several": build_report(several, root / "several.html"),
-        "ahead": build_report([ahead]),
     }
-
-
-def _draw_ahead(run: Path, seconds: float) -> None:
-    """Makes it a run whose steps are drawn ahead, and whose updates hide so many seconds of judging."""
-    config, metrics = run / "config.yaml", run / "metrics.jsonl"
-    config.write_text(config.read_text().replace("train:\n", "train:\n  async_steps: 1\n"))
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    for line in lines:
-        if line["kind"] == "train":
-            line["seconds/judge_hidden"] += seconds
-            line["seconds/judge_hidden_after_sampling"] = seconds
-    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 Open = Callable[..., webdriver.Chrome]
@@ -211,25 +196,6 @@ def test_the_timeline_of_a_step_has_its_median_phases_one_after_another_and_the_
         *(f"{100 * took / total:.1f}%" for took in seconds.values()),
         "hidden",
     ]
-
-
-def test_the_timeline_of_steps_that_are_drawn_ahead_has_the_judge_behind_sampling_and_updates(opened, reports):
-    lines = [json.loads(line) for line in (reports["ahead"].parent / "metrics.jsonl").read_text().splitlines()]
-    phases = ("judge_wait", "generate_code", "generate_tests", "update_code", "update_test", "judge_hidden")
-    *seconds, hidden = (
-        statistics.median(line[f"seconds/{phase}"] for line in lines if line["kind"] == "train") for phase in phases
-    )
-    ends = list(accumulate(seconds, initial=0.0))
-    page = opened("ahead")
-    bars = every(page, "figure.timeline rect.area")[:8]
-    places = [[float(str(bar.get_attribute(name)).rstrip("%")) for name in ("x", "width")] for bar in bars]
-    begins, widths = zip(*places, strict=True)
-    total = 100 * seconds[1] / widths[1]
-    expected = [*ends, ends[3] - (hidden - 0.3), 0.0]
-    assert [total * begin / 100 for begin in begins] == pytest.approx(expected, abs=2e-3)
-    assert total * widths[6] / 100 == pytest.approx(hidden, abs=2e-3)
-    texts = [entry.text for entry in every(page, "figure.timeline .legend li")]
-    assert texts[-1].startswith("judging behind sampling and updates")
 
 
 def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):

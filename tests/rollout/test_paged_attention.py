@@ -10,12 +10,17 @@ import pytest
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call  # the only place that tells of races
 from jax.experimental.pallas import tpu as pltpu
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.models.attention.sight import MASKED
 from codea1_jax.rollout import paged_gpu, paged_tpu
-from codea1_jax.rollout.readers import reader_for
 
 BOTH = pytest.mark.parametrize("kernel", [paged_tpu, paged_gpu], ids=["tpu", "gpu"])
+
+
+def also(*values):
+    """More of the same, which the quick suite leaves out."""
+    return (pytest.param(value, marks=pytest.mark.long) for value in values)
+
+
 HUGE = 1e30  # what a stale token or table entry may hold
 
 
@@ -88,9 +93,8 @@ def compiled(kernel, interpret=True):
     return attend
 
 
-def check(kernel, case, dtype=jnp.float32, tolerance=1e-5, interpret=True, stored_as=None):
-    types = (dtype, stored_as or dtype, stored_as or dtype)
-    stored = [jnp.asarray(x, each) for x, each in zip(case[:3], types, strict=True)]
+def check(kernel, case, dtype=jnp.float32, tolerance=1e-5, interpret=True):
+    stored = [jnp.asarray(x, dtype) for x in case[:3]]
     rounded = [np.asarray(x, np.float64) for x in stored]
     mixed, normalizers = compiled(kernel, interpret)(*stored, *case[3:])
     assert mixed.dtype == normalizers.dtype == jnp.float32
@@ -102,7 +106,7 @@ def check(kernel, case, dtype=jnp.float32, tolerance=1e-5, interpret=True, store
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *also(1, 2)])
 def test_it_equals_the_reference_at_any_lengths(kernel, seed):
     random = np.random.default_rng(seed)
     lengths = random.integers(0, 20 * 64 + 1, 6) * (random.random(6) > 0.2)
@@ -113,14 +117,12 @@ def test_it_equals_the_reference_at_any_lengths(kernel, seed):
 @pytest.mark.parametrize(
     "lengths",
     [
-        (1, 63, 64, 65, 128, 2),
         (511, 512, 513, 1023, 1024, 1025),  # a chunk of the TPU kernel has 512
-        (1280, 1279, 1280, 1280, 1216, 1217),  # the whole table
-        (0, 0, 700, 0, 64, 0),
-        (512, 0, 0, 0, 0, 0),
+        (0, 0, 700, 0, 64, 1),
         (0, 0, 0, 0, 0, 0),
+        *also((1, 63, 64, 65, 128, 2), (1280, 1279, 1280, 1280, 1216, 1217), (512, 0, 0, 0, 0, 0)),
     ],
-    ids=["pages", "chunks", "full", "some empty", "one", "none"],
+    ids=["chunks", "some empty", "none", "pages", "full", "one"],
 )
 def test_lengths_may_end_anywhere(kernel, lengths):
     check(kernel, case(lengths))
@@ -137,22 +139,13 @@ def test_in_half_precision_only_weights_are_rounded(kernel):
 
 
 @BOTH
-def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(kernel):
-    lengths = (1280, 1, 513, 0, 64, 700)
-    stored_as = reader_for("tpu" if kernel is paged_tpu else "gpu").fp8
-    most = float(jnp.finfo(stored_as).max)
-    finite = case(lengths)._replace(**{x: np.clip(getattr(case(lengths), x), -most, most) for x in ("keys", "values")})
-    check(kernel, finite, stored_as=stored_as)
-
-
-@BOTH
 def test_there_may_be_no_pages_to_look_at(kernel):
     sizes = Sizes(tiles=2, columns=0)
     check(kernel, case((0, 0), sizes))
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0,) * 6])
+@pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), *also((1280, 0, 0, 0, 0, 0), (0,) * 6)])
 def test_on_tpu_nothing_is_read_before_it_has_arrived(lengths, cores):
     """Here a copy is made when it is waited for, and what is not written yet is NaN."""
     late = pltpu.InterpretParams(dma_execution_mode="on_wait", uninitialized_memory="nan", num_cores_or_threads=cores)
@@ -160,7 +153,7 @@ def test_on_tpu_nothing_is_read_before_it_has_arrived(lengths, cores):
 
 
 @pytest.mark.parametrize(
-    "lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1280), (0,) * 6]
+    "lengths", [(1280, 513, 0, 700, 64, 65), *also((1280, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1280), (0,) * 6)]
 )
 def test_on_tpu_two_cores_never_write_to_the_same_tile(lengths):
     check(paged_tpu, case(lengths), interpret=pltpu.InterpretParams(detect_races=True, num_cores_or_threads=2))
@@ -179,7 +172,7 @@ def test_on_tpu_parts_need_not_begin_where_a_window_of_page_numbers_does():
 
 
 @BOTH
-@pytest.mark.parametrize("head_dim", [6, 24, 96])
+@pytest.mark.parametrize("head_dim", [24, *also(6, 96)])
 def test_pages_are_as_wide_as_the_kernel_needs_them(kernel, head_dim):
     narrow = case((1280, 1, 513, 0, 64, 700), Sizes(head_dim=head_dim))
     padding = ((0, 0),) * 3 + ((0, kernel.width(head_dim) - head_dim),)
@@ -194,7 +187,7 @@ def test_on_gpu_pages_are_as_wide_as_powers_of_two():
 
 
 @BOTH
-@pytest.mark.parametrize("queries", [64, 65, 200])
+@pytest.mark.parametrize("queries", [65, *also(64, 200)])
 def test_any_number_of_queries_may_share_a_prompt(kernel, queries, monkeypatch):
     monkeypatch.setattr(paged_tpu, "MOST_QUERIES", 64)  # as on a GPU
     check(kernel, case((1280, 0, 513), Sizes(tiles=3, queries=queries, kv_heads=1)))
@@ -215,19 +208,6 @@ def test_on_gpu_no_program_has_more_queries_than_its_registers_and_shared_memory
     assert [largest_program(queries) for queries in (6, 48, 192, 1200)] == [(16, 128), *[(64, 128)] * 3]
     assert largest_program(192, dtype=jnp.float32) == (32, 128) and largest_program(192, 256) == (32, 256)
     assert largest_program(6, 512, jnp.float32) == (16, 512)
-
-
-@pytest.mark.parametrize(("pages", "fits"), [(2**15, True), (2**15 + 1, False), (2**16, False), (2**16 + 1, True)])
-def test_on_gpu_a_store_whose_end_cannot_be_addressed_is_refused(pages, fits):
-    """Of eight bits: Triton takes offsets of 32 signed bits up to 4 GiB."""
-    store = jax.ShapeDtypeStruct((pages, 8, 64, 128), jnp.float8_e4m3fn)
-    attend = partial(jax.eval_shape, paged_gpu.paged_attention, jax.ShapeDtypeStruct((1, 8, 1, 128), jnp.bfloat16))
-    work = paged_gpu.Work(*(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((1, 2), (1,))))
-    if fits:
-        attend(store, store, work)
-    else:
-        with pytest.raises(UserError, match=r"rollout\.cache_tokens"):
-            attend(store, store, work)
 
 
 def test_on_tpu_only_chunks_that_exist_are_worked_through():

@@ -23,7 +23,7 @@ from scripted import PROMPTS, scripted_game
 
 from codea1_jax.config import Config, RewardConfig, RolloutConfig, load
 from codea1_jax.evals.heldout import evaluate_programs, evaluate_tests, prepare
-from codea1_jax.game.round import begin_round
+from codea1_jax.game.round import play_round
 from codea1_jax.runtime.gather import gathered, is_mine
 from codea1_jax.training.questions import Questions, load_questions
 from data_pipeline import Problem
@@ -73,9 +73,9 @@ def played() -> dict:
     with Counting(workers=1, backend="process") as pool:
         game = scripted_game(pool, programs, suites, RULES)
         rounds = [
-            begin_round(game, problems, {}, (0,)).result(),
-            begin_round(replace(game, test=None), problems, {}, (0,)).result(),
-            begin_round(replace(game, config=BY_MUTANTS), mutated, {}, (0,)).result(),
+            play_round(game, problems, {}, (0,)),
+            play_round(replace(game, test=None), problems, {}, (0,)),
+            play_round(replace(game, config=BY_MUTANTS), mutated, {}, (0,)),
         ]
         judged = [program for each in rounds for question in each.questions for program in question.programs]
         rewards = [[program.reward, *(suite.reward.reward for suite in program.suites)] for program in judged]
@@ -86,7 +86,7 @@ def played() -> dict:
         computed = [
             replace(problem, golden_tests=(*golden, f"assert f(2) == sum([2, {problem.id}])")) for problem in problems
         ]
-        known = begin_round(replace(game, test=None), computed, {}, (0,)).result().questions
+        known = play_round(replace(game, test=None), computed, {}, (0,)).questions
         evaluated = scripted_game(pool, programs, shown)
         figures = evaluate_programs(evaluated.code, pool, heldout, 3, (0,))
         figures |= evaluate_tests(evaluated.test, pool, heldout, 2, 2, (0,))

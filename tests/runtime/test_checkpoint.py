@@ -1,4 +1,3 @@
-import contextlib
 import shutil
 import subprocess
 import sys
@@ -83,11 +82,12 @@ def test_every_damaged_file_is_noticed_or_does_no_harm(tmp_path):
                 try:
                     arrays, document = checkpoints.restore(5, make_arrays())
                 except CheckpointError as error:
-                    assert "step 5" in str(error) and "step 3 is good" in str(error)
+                    assert "step 5" in str(error)
                     refused |= {item for item in ("'arrays", "'document'") if item in str(error)}
                 else:
                     same_bytes(arrays, make_arrays(5))
                     assert document == DOCUMENT
+                same_bytes(checkpoints.restore(3, make_arrays())[0], make_arrays(3))
             path.write_bytes(content)
     assert refused == {"'arrays", "'document'"}
 
@@ -98,7 +98,7 @@ def test_a_missing_item_is_refused_by_name(tmp_path, item):
         checkpoints.save(1, make_arrays(), DOCUMENT)
         checkpoints.wait()
         shutil.rmtree(tmp_path / "1" / item)
-        with pytest.raises(CheckpointError, match=f"step 1 .*'{item}'.*no earlier step is good"):
+        with pytest.raises(CheckpointError, match=f"step 1 .*'{item}'"):
             checkpoints.restore(1, make_arrays())
 
 
@@ -140,20 +140,18 @@ def test_a_full_disk_is_a_clear_error_and_earlier_steps_stay(tmp_path):
         same_bytes(checkpoints.restore(3, make_arrays())[0], make_arrays(3))
 
 
-def test_a_save_that_fails_in_the_background_is_told_at_once(tmp_path, monkeypatch, caplog):
+def test_a_save_that_has_failed_in_the_background_need_not_be_waited_for(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, make_arrays(1), DOCUMENT)
         checkpoints.wait()
         checkpoints.check()
         with file_size_limit(4096):
-            with contextlib.suppress(CheckpointError):  # if it fails before it continues in the background
+            until = time.monotonic() + 30
+            with pytest.raises(CheckpointError, match=r"cannot save.*saved: \[1\]"):
                 checkpoints.save(2, make_arrays(2), DOCUMENT)
-            told = time.monotonic() + 30
-            while "step 2 was not saved" not in caplog.text and time.monotonic() < told:
-                time.sleep(0.01)
-        assert "step 2 was not saved" in caplog.text
-        with pytest.raises(CheckpointError, match=r"cannot save.*saved: \[1\]"):
-            checkpoints.check()
+                while time.monotonic() < until:
+                    checkpoints.check()
+                    time.sleep(0.01)
         checkpoints.check()
 
 

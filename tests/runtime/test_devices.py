@@ -8,12 +8,9 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import pytest
-from jax._src import hardware_utils
 
 from codea1_jax import cli
-from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
-from codea1_jax.runtime import devices
 from codea1_jax.runtime.devices import (
     DeviceUnavailable,
     fault_of,
@@ -21,6 +18,7 @@ from codea1_jax.runtime.devices import (
     overlooked,
     shortage_named,
     start_devices,
+    tpus,
     unsupported,
 )
 
@@ -80,8 +78,7 @@ def as_devices(monkeypatch, **attributes):
     monkeypatch.setattr(jax, "devices", lambda *platform: [device])
 
 
-def test_an_accelerator_that_does_not_start_is_not_replaced_by_the_cpu(monkeypatch, caplog):
-    monkeypatch.setattr(hardware_utils, "has_visible_nvidia_gpu", lambda: True)
+def test_an_accelerator_that_does_not_start_is_not_replaced_by_the_cpu(monkeypatch):
     here = jax.devices()
 
     def fail(platform=None):
@@ -97,11 +94,18 @@ def test_an_accelerator_that_does_not_start_is_not_replaced_by_the_cpu(monkeypat
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     start_devices()  # as asked
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    monkeypatch.setattr(devices, "_why_not", lambda platform: None)  # JAX without its plugin
+    reason = "NOT_FOUND: no devices"  # a plugin without its card
     start_devices()
-    assert "this runs on the CPU" in caplog.text
-    assert "pip install 'codea1-jax[cuda12]'" in str(overlooked("cpu"))
     assert overlooked("gpu") is None
+
+
+def test_the_chips_of_a_tpu_are_counted_on_the_bus(tmp_path):
+    for index, (vendor, device) in enumerate([("0x1ae0", "0x005e")] * 4 + [("0x1ae0", "0x0042"), ("0x8086", "0x005e")]):
+        (tmp_path / str(index)).mkdir()
+        (tmp_path / str(index) / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / str(index) / "device").write_text(f"{device}\n")
+    assert tpus(tmp_path) == (4, 8)
+    assert tpus(tmp_path / "none") == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,6 @@ def test_a_card_without_kernels_is_refused_at_the_start(capability, refused, mon
 
 def test_a_cpu_and_a_tpu_have_no_compute_capability(monkeypatch):
     assert unsupported(jax.devices()[0]) is None
-    check_fp8(jax.devices()[0])
 
 
 TOO_MUCH = 1 << 58  # bytes

@@ -1,6 +1,5 @@
 """Signals become an exception where nothing is half done."""
 
-import asyncio
 import gc
 import io
 import logging
@@ -120,45 +119,6 @@ def test_a_signal_while_a_line_is_logged_is_not_dropped_with_the_line():
             log.warning("a step ended")
     finally:
         log.removeHandler(handler)
-
-
-def test_a_signal_while_asyncio_reports_a_lost_task_is_sent_again():
-    seen, log = [], logging.getLogger("asyncio")
-
-    def reported(record):
-        if not seen:
-            seen.append(record.getMessage())
-            send(signal.SIGTERM)
-        return True
-
-    log.addFilter(reported)
-    loop = asyncio.new_event_loop()
-    try:
-        with pytest.raises(Interrupted, match="SIGTERM"), Interrupts():
-            loop.call_exception_handler({"message": "a task was lost"})
-            time.sleep(60)
-    finally:
-        log.removeFilter(reported)
-        loop.close()
-    assert seen == ["a task was lost"]
-
-
-def test_a_signal_while_a_dropped_exception_is_reported_is_sent_again(monkeypatch):
-    reported = []
-
-    def report(dropped):
-        reported.append(dropped.exc_type)
-        send(signal.SIGTERM)
-
-    class Dropped:
-        def __del__(self):
-            raise ValueError
-
-    monkeypatch.setattr("sys.unraisablehook", report)
-    with pytest.raises(Interrupted, match="SIGTERM"), Interrupts():
-        Dropped()
-        time.sleep(60)
-    assert reported == [ValueError]
 
 
 def test_other_exceptions_that_are_dropped_are_reported_as_ever(monkeypatch):

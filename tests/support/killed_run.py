@@ -1,6 +1,7 @@
-"""Runs the command line, and sends this very process a signal so long after a stage of training was entered.
+"""Runs the command line, and sends this very process a signal once a stage of training was entered.
 
-Arguments: the stage, at which of its entries, the delay in seconds, the signal, and then those of the command line.
+Arguments: the stage, at which of its entries, the delay in seconds (0: at once), the signal, and then those of the
+command line.
 """
 
 import os
@@ -30,7 +31,9 @@ def arm(stage, entry, delay, number):
 
     def armed(*arguments, **options):
         entries.append(None)
-        if len(entries) == entry:
+        if len(entries) == entry and not delay:
+            os.kill(os.getpid(), number)
+        elif len(entries) == entry:
             threading.Timer(delay, os.kill, (os.getpid(), number)).start()
         return works(*arguments, **options)
 

@@ -1,4 +1,4 @@
-"""Run by test_train_stops.py: `codea1 train` in which one stage takes a minute from some step on.
+"""Run by test_train_hosts.py: `codea1 train` in which one stage takes a minute from some step on.
 
 Arguments: the stage ("generation", "judging", "update of code" or "update of test"), how many steps come before it, a
 file that is made when the stage begins to take long, and the arguments of codea1.

@@ -10,7 +10,7 @@ from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Trajectory
 from codea1_jax.rollout import Completion
-from codea1_jax.training.advice import mismatch_advice, schedule_advice, step_advice
+from codea1_jax.training.advice import schedule_advice, step_advice
 from sandbox import SandboxPool
 
 WRONG = "def f(x, y=0):\n    return [0, 0]"
@@ -99,77 +99,3 @@ def test_a_step_that_taught_nothing_says_why(pool, programs, suites, code, test)
 def test_responses_that_are_all_cut_off_name_the_length_to_raise(pool):
     told = lessons(pool, ["", ""], ["", ""], finished=False)
     assert any("every response was cut off at rollout.code_tokens=4096; raise it" in line for line in told)
-
-
-# --- a policy that grows apart from its sampler --------------------------------------------------------
-
-
-def alarms(differences: Sequence[float | None], policy: str = "test") -> dict[int, str]:
-    """What each step of a run reports, by its number; None: in that step nothing was learned."""
-    figures: list[dict[str, float]] = []
-    said = {}
-    for step, difference in enumerate(differences, 1):
-        known = {} if difference is None else {"rollout_difference_mean": difference, "effective_sample_size": 0.625}
-        figures.append({"step": step, **{f"{policy}/{name}": value for name, value in known.items()}})
-        for line in mismatch_advice(figures):
-            assert step not in said
-            said[step] = line
-    return said
-
-
-def test_a_mismatch_that_grows_is_named_once_with_its_policy_in_the_step_where_it_is_clear():
-    said = alarms([0.04] * 8 + [0.08, None, 0.08, 0.08, 0.08, None] + [0.1] * 9, "code")
-    assert list(said) == [12]  # the third of the last five in which something was learned
-    assert said[12].startswith("code grows apart from its sampler: ")
-    assert "differs by 0.080 nats, by 0.040 in the first steps (effective sample size 0.62)" in said[12]
-    assert "code.grpo.importance" in said[12] and "code.optimizer.learning_rate" in said[12]
-
-
-def test_a_real_mismatch_is_named_as_its_effective_sample_size_falls():
-    """Of micro/a1_icepop, each step drawn by the policies of the one before; in step 13 the size was 0.02."""
-    code = [
-        0.0,
-        0.019,
-        0.038,
-        0.046,
-        0.038,
-        0.023,
-        0.015,
-        0.026,
-        0.032,
-        0.025,
-        0.015,
-        0.035,
-        0.015,
-        0.023,
-        0.022,
-        0.024,
-    ]
-    test = [0.0, 0.058, 0.124, 0.1, 0.104, 0.102, 0.094, 0.083, 0.122, 0.229, 0.164, 0.145, 0.334, 0.176, 0.146, 0.116]
-    falling = [0.045, 0.043, 0.043, 0.027, 0.027, 0.033, 0.028, 0.018, 0.016, 0.011, 0.009, 0.01, 0.009, 0.007, 0.008]
-    assert (list(alarms(code + falling)), list(alarms(test + falling))) == ([], [13])
-
-
-def test_a_mismatch_that_falls_back_and_grows_again_is_named_again():
-    assert list(alarms([0.1] * 5 + [0.4] * 5 + [0.1] * 5 + [0.4] * 5)) == [10, 18]
-
-
-@pytest.mark.parametrize(
-    "differences",
-    [
-        [0.3] * 30,  # large, and steady
-        [1e-7] * 5 + [9e-7] * 20,  # rounding
-        [0.004] * 5 + [0.04] * 20,  # too small to matter
-        [0.04] * 12 + [5.0, 5.0] + [0.04] * 12,  # two steps out of line
-        [0.0, *[0.3] * 20],  # the first step is drawn by the policy that learns, those after it by an older one
-        [0.1] * 5 + [0.4] * 4,  # too few steps to tell
-    ],
-)
-def test_what_is_steady_small_or_passing_is_not(differences):
-    assert alarms(differences) == {}
-
-
-def test_the_alarm_of_a_resumed_run_is_that_of_one_which_never_stopped():
-    """It is a function of the figures, of which a checkpoint holds all: the other half of them alone says nothing."""
-    differences = [0.04] * 8 + [0.08] * 8
-    assert list(alarms(differences)) == [11] and alarms(differences[8:]) == {}

@@ -8,22 +8,16 @@ import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
-import jax
-import jax.numpy as jnp
 import pytest
 from tiny_run import ROOT
 
 from codea1_jax.cli.plan import with_own_questions
-from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.game.prompts import chat_prompts
-from codea1_jax.models.decoder import init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.engine import JetStreamSampler
 from codea1_jax.training import judges
@@ -206,37 +200,6 @@ def sampler_of(preset, *overrides):
     policy = make_policy(load(Config, "micro/a1").model)
     capacity = capacity_of(config.rollout, shards=1, prompts=1, samples=1, prompt=16, response=8)
     return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
-
-
-@pytest.mark.parametrize(("capability", "readable"), [("8.0", False), ("8.6", False), ("8.9", True), ("10.0", True)])
-def test_eight_bits_are_refused_on_gpus_whose_kernels_cannot_read_them(capability, readable):
-    device = SimpleNamespace(compute_capability=capability, device_kind="Some GPU")
-    refused = pytest.raises(UserError, match="kv_cache_dtype=fp8: Some GPU cannot read it")
-    with nullcontext() if readable else refused:
-        check_fp8(device)
-    settings = "rollout.kv_cache_dtype=fp8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2"
-    assert isinstance(sampler_of("micro/a1", *settings), Sampler)  # on this machine
-
-
-@pytest.mark.parametrize("dtype", ["auto", "int8"])
-def test_a_sampler_holds_matrices_of_the_type_that_the_configuration_states(dtype, monkeypatch):
-    sampler = sampler_of(
-        "micro/a1", f"rollout.weight_dtype={dtype}", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2"
-    )
-    model = make_policy(load(Config, "micro/a1").model).model
-    params = init_params(model, jax.random.key(0))
-
-    class Held(Exception):
-        pass
-
-    def prefill(self, params, *_):
-        raise Held(params)
-
-    monkeypatch.setattr(type(sampler), "_prefill", prefill)
-    with pytest.raises(Held) as held:
-        list(sampler.generate(params, [Request((3, 4, 5), (0,), 1)], Sampling(2)))
-    leaves = jax.tree_util.tree_leaves_with_path(held.value.args[0]["layers"])
-    assert any(x.dtype == jnp.int8 for _, x in leaves) == (dtype == "int8")
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if name.endswith("/a1")])

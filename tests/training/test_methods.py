@@ -9,7 +9,7 @@ from scripted import PROMPTS, TOKENIZER, scripted_game
 
 from codea1_jax.config import METHODS, MethodConfig, RewardConfig
 from codea1_jax.game.rollouts import StepRollouts
-from codea1_jax.training.step import BEGIN
+from codea1_jax.training.step import PLAY
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 
@@ -37,7 +37,7 @@ def play(
         RULES,
     )
     book = {PROBLEM.id: {Test("f(9)", "10"): 2}}
-    return BEGIN[method](game, [PROBLEM], book, (3,)).result()
+    return PLAY[method](game, [PROBLEM], book, (3,))
 
 
 def completions(played: StepRollouts) -> dict[str, list[list[str]]]:
@@ -87,9 +87,9 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     assert len(set(text.split("\n"))) == 3
     assert set(text.split("\n")) < set(GOLDEN)
     game = scripted_game(pool, {}, {}, RULES)
-    drawn = {BEGIN["sft"](game, [PROBLEM], {}, (step,)).result().groups["test"][0][0].completion for step in range(9)}
+    drawn = {PLAY["sft"](game, [PROBLEM], {}, (step,)).groups["test"][0][0].completion for step in range(9)}
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
     black_box = replace(game, config=RULES.model_copy(update={"method": MethodConfig(white_box=False)}))
-    blind = BEGIN["sft"](black_box, [PROBLEM], {}, (3,)).result().groups["test"][0][0]
+    blind = PLAY["sft"](black_box, [PROBLEM], {}, (3,)).groups["test"][0][0]
     assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM, None))

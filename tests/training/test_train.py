@@ -12,170 +12,108 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import killed_run
 import numpy as np
 import pytest
+from interrupted_run import train_from
 from tiny_run import (
     ROOT,
     SETTINGS,
     assert_same_end,
     finish,
+    first_run,
     saved,
     start_codea1,
-    steps_done,
+    start_script,
     train_arguments,
-    wait_until,
     without_times,
 )
 
-from codea1_jax.common.errors import Interrupted
+from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.evals.during_training import EVAL_STREAM
+from codea1_jax.game.outcomes import can_teach
 from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies
+from codea1_jax.training.draw import play_step
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
-from codea1_jax.training.start import resume, start
-from codea1_jax.training.state import State, pack_state, unpack_state
-from codea1_jax.training.step import begin, learn
+from codea1_jax.training.start import start
+from codea1_jax.training.state import State, pack_state
+from codea1_jax.training.step import learn, play
 from sandbox import Judge
 
 # --- stopped runs -------------------------------------------------------------------------------------
 
 
-# A process a fixture: each has a time of its own, after which the test counts as stuck.
-
-
 @pytest.fixture(scope="module")
-def straight_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nobody stops, which makes what the other one starts from, and compiles what it needs."""
-    directory = tmp_path_factory.mktemp("straight")
-    finish(start_codea1(*train_arguments(directory)))
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that meets kill -9 as it saves its last step, and is resumed with that step profiled."""
+    directory = tmp_path_factory.mktemp("killed")
+    in_the_second_save = (killed_run.__file__, "checkpoint", "2", "0", "SIGKILL")
+    process = start_script(*in_the_second_save, *train_arguments(directory))
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (directory / "checkpoints" / "4").exists()
+    finish(start_codea1(*train_arguments(directory, "train.profile=4", "--resume")))
     return directory
 
 
-@pytest.fixture(scope="module")
-def interrupted(straight_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A run whose terminal was closed after step 1."""
-    directory = tmp_path_factory.mktemp("stopped")
-    process = start_codea1(*train_arguments(directory))
-    wait_until(lambda: steps_done(directory) >= 1, process)
-    process.send_signal(signal.SIGHUP)
-    _, said = process.communicate(timeout=300)
-    return {"directory": directory, "code": process.returncode, "said": said, "steps": steps_done(directory)}
-
-
-@pytest.fixture(scope="module")
-def killed(interrupted: dict[str, Any]) -> dict[str, Any]:
-    """The same run, resumed, which met kill -9 after step 3: before step 4 or, where steps are fast, before its end."""
-    directory = interrupted["directory"]
-    process = start_codea1(*train_arguments(directory, "--resume"))
-    wait_until(lambda: steps_done(directory) >= 3 and (directory / "checkpoints" / "2").exists(), process)
-    process.kill()
-    process.communicate()
-    return {"directory": directory, "code": process.returncode, "steps": steps_done(directory)}
-
-
-@pytest.fixture(scope="module")
-def runs(straight_run: Path, killed: dict[str, Any]) -> dict[str, Path]:
-    """The run straight through, and the one that was stopped twice, resumed to its end with its last step profiled."""
-    finish(start_codea1(*train_arguments(killed["directory"], "train.profile=4", "--resume")))
-    return {"straight": straight_run, "stopped": killed["directory"]}
-
-
-def test_a_lost_terminal_saves_and_says_how_to_resume(interrupted):
-    assert interrupted["code"] == 130
-    assert "stopped by SIGHUP" in interrupted["said"] and "--resume" in interrupted["said"]
-    assert "Traceback" not in interrupted["said"]
-    assert interrupted["steps"] < 4
-
-
-def test_the_killed_run_was_killed_on_the_way(killed):
-    assert killed["code"] == -signal.SIGKILL and killed["steps"] >= 3
-
-
-def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
-    straight = without_times(runs["straight"])
-    assert [(line["kind"], line["step"]) for line in straight] == [
-        ("start", 0),
-        ("eval", 0),
-        ("train", 1),
-        ("train", 2),
-        ("eval", 2),
-        ("train", 3),
-        ("train", 4),
-        ("eval", 4),
-    ]
-    assert without_times(runs["stopped"]) == straight
-
-
-def test_a_stopped_runs_time_before_training_is_that_of_its_first_start(runs):
-    lines, summary = (runs["stopped"] / name for name in ("metrics.jsonl", "summary.json"))
-    (started,) = (line for line in read_lines(lines) if line["kind"] == "start")
-    assert json.loads(summary.read_text())["seconds"]["before_training"] == started["seconds/before_training"]
-
-
-def test_a_stopped_run_records_the_same_rollouts(runs):
-    assert rollout_steps(runs["straight"]) == rollout_steps(runs["stopped"]) == [1, 2, 3, 4]
+def test_a_killed_ends_in_the_same_figures_rollouts_and_state_bit_for_bit(killed):
+    whole = first_run()
+    lines = without_times(whole)
+    events = [(line["kind"], line["step"]) for line in lines]
+    trained, evaluated = [("train", step) for step in range(1, 5)], [("eval", step) for step in (0, 2, 4)]
+    assert events == [("start", 0), evaluated[0], *trained[:2], evaluated[1], *trained[2:], evaluated[2]]
+    assert without_times(killed) == lines
+    assert rollout_steps(whole) == rollout_steps(killed) == [1, 2, 3, 4]
     for step in range(1, 5):
-        straight, stopped = (rollouts_path(runs[name], step).read_text() for name in ("straight", "stopped"))
-        assert straight == stopped
-        assert len(straight.splitlines()) == 2
+        assert rollouts_path(whole, step).read_bytes() == rollouts_path(killed, step).read_bytes()
+    assert_same_end(whole / "checkpoints", killed / "checkpoints", 4)
+    started = next(line for line in read_lines(killed / "metrics.jsonl") if line["kind"] == "start")
+    summary = json.loads((killed / "summary.json").read_text())
+    assert summary["seconds"]["before_training"] == started["seconds/before_training"]  # of its first start
 
 
-def test_a_stopped_run_ends_in_the_same_state_bit_for_bit(runs):
-    assert_same_end(runs["straight"] / "checkpoints", runs["stopped"] / "checkpoints", 4)
-    arrays, document = saved(runs["straight"] / "checkpoints", 4)
-    # What is compared is all there is: two policies, their optimizers, the reference, and a book with tests in it.
+def test_what_is_compared_is_all_there_is_and_has_moved():
+    lines = [line for line in without_times(first_run()) if line["kind"] == "train"]
+    assert min(max(line[name] for line in lines) for name in ("code/reward", "code/grad_norm", "test/grad_norm")) > 0.01
+    assert any(record["book_before"] for record in read_lines(rollouts_path(first_run(), 4)))  # questions met again
+    arrays, document = saved(first_run() / "checkpoints", 4)
     assert {name.split("'")[1] for name in arrays} == {"code", "test", "reference"}
     assert any("opt_state" in name for name in arrays)
     assert sum(len(page) for page in document["book"].values()) > 0
 
 
-def test_a_step_is_profiled_which_changes_nothing_of_it(runs):
-    """What it computes is compared above; the trace names the functions of the step's programs."""
-    assert not (runs["straight"] / "profile").exists()
-    (trace,) = (runs["stopped"] / "profile").rglob("*.xplane.pb")
+def test_a_step_is_profiled_and_the_trace_names_its_functions(killed):
+    assert not (first_run() / "profile").exists()
+    (trace,) = (killed / "profile").rglob("*.xplane.pb")
     assert b"decode" in trace.read_bytes() and b"gradient" in trace.read_bytes()
 
 
-def test_every_figure_of_a_run_is_explained_and_no_other(runs):
-    """But for those that need a supervised run, a benchmark, a correction, refilling, or devices of a known peak."""
+def test_every_figure_of_a_run_is_explained():
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
-    logged = {name for line in read_lines(runs["straight"] / "metrics.jsonl") for name in line}
+    logged = {name for line in read_lines(first_run() / "metrics.jsonl") for name in line}
     figures = {re.sub("^(eval/.*)_(low|high)$", r"\1", name) for name in logged} - {"kind", "step", "time"}
 
-    def pattern(name):
+    def pattern(name: str) -> re.Pattern[str]:
         for part, meaning in ("ROLE", "(code|test)"), ("STAGE", "(generate|update)_(code|tests?)"), ("_K", r"_\d+"):
             name = name.replace(part, meaning)
         return re.compile(name)
 
     explained = [pattern(name) for name in re.findall(r"`([\w/]+)`", "".join(rows))]
     assert [name for name in figures if not any(each.fullmatch(name) for each in explained)] == []
-    unused = {each.pattern for each in explained if not any(each.fullmatch(name) for name in figures)}
-    refilling = "refill/rounds", "code/dropped_tokens", "test/dropped_tokens"
-    right_tests = ("eval/trivial_tests",)  # which such a small model may not write
-    needing = "eval/heldout_logprob", "mfu/STAGE", "ROLE/clip_fraction_importance", *refilling, *right_tests
-    assert unused <= {pattern(name).pattern for name in needing}
-
-
-def test_the_runs_were_no_empty_exercise(runs):
-    lines = [line for line in without_times(runs["straight"]) if line["kind"] == "train"]
-    assert max(line["code/reward"] for line in lines) > 0
-    assert max(line["code/grad_norm"] for line in lines) > 0.01
-    assert max(line["test/grad_norm"] for line in lines) > 0.01
-    records = [json.loads(line) for line in rollouts_path(runs["straight"], 4).read_text().splitlines()]
-    assert any(record["book_before"] for record in records)  # step 4 meets questions again
 
 
 # --- a step -------------------------------------------------------------------------------------------
 
 
-CONFIG = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0"])
+CONFIG = load(
+    Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0", "train.steps=3", "train.refill=1"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +133,7 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     before = jax.device_get(state.reference)
     questions = training.loader()
     for step in (1, 2):
-        played = begin(training, state, next(questions)).result()
+        played = play(training, state, next(questions))
         responses = {name: sum(map(len, groups)) for name, groups in played.groups.items()}
         state, metrics = learn(training, state, played)
         assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
@@ -218,20 +156,6 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
 
 
-def test_the_state_survives_its_own_packing(training):
-    state = start(training)
-    questions = training.loader()
-    state, _ = learn(training, state, begin(training, state, next(questions)).result())
-    state = replace(state, data=questions.get_state())
-    assert state.book
-    arrays, document = pack_state(state)
-    again = unpack_state(arrays, json.loads(json.dumps(document)))
-    assert (again.step, again.data) == (state.step, state.data)
-    assert {name: list(page.items()) for name, page in again.book.items()} == {
-        name: list(page.items()) for name, page in state.book.items()
-    }
-
-
 def test_nothing_is_trained_on_held_out_problems(training):
     trained, held_out = training.questions.train, training.questions.heldout
     assert len(trained) == 6
@@ -243,13 +167,13 @@ def test_nothing_is_trained_on_held_out_problems(training):
     assert seen == {problem.id for problem in trained}
 
 
-def test_policies_that_both_start_elsewhere_need_no_warm_start(training, straight_run, monkeypatch):
-    starts = [f"{name}.start={straight_run}" for name in ("code", "test")]
+def test_policies_that_both_start_elsewhere_need_no_warm_start(training, monkeypatch):
+    starts = [f"{name}.start={first_run()}" for name in ("code", "test")]
     config = load(Config, "micro/a1_paper", [*SETTINGS, *starts])
     further = make_training(config, training.games.judge)
     monkeypatch.setattr(policies.InitialWeights, "params", lambda *_: pytest.fail("weights for nobody"))
     state = start(further)
-    arrays, _ = saved(straight_run / "checkpoints", steps_done(straight_run))
+    arrays, _ = saved(first_run() / "checkpoints", 4)
     ended = [array for name, array in arrays.items() if re.findall(r"\w+", name)[:2] == ["code", "params"]]
     begun = map(np.asarray, jax.tree.leaves(state.policies["code"].params))
     assert sorted(np.sum(array, dtype="d") for array in begun) == sorted(np.sum(array, dtype="d") for array in ended)
@@ -269,10 +193,6 @@ def test_two_runs_may_make_the_same_warm_start_at_once(training, tmp_path, monke
     assert not changed(made, weights.params(policy, ours.mesh))
     assert not changed(made, weights.params(policy, ours.mesh))  # the second time it is found
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_no_step_samples_from_the_streams_of_an_evaluation(training):
-    assert training.total_steps < EVAL_STREAM
 
 
 def training_on(rows: Any, judge: Judge) -> Training:
@@ -296,10 +216,41 @@ def test_a_step_on_a_datasets_questions_is_whole(real_rows):
     with make_judge(CONFIG.sandbox) as judge:
         training = training_on(real_rows, judge)
         state = start(training)
-        state, metrics = learn(training, state, begin(training, state, next(training.loader())).result())
+        state, metrics = learn(training, state, play(training, state, next(training.loader())))
     assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())
+
+
+# --- refilling ----------------------------------------------------------------------------------------
+
+
+def test_a_step_plays_on_until_its_groups_teach_and_learns_from_those_first(training):
+    state = start(training)
+    played = play_step(training, state, training.loader())
+    rounds = int(played.figures["refill/rounds"])
+    assert len(played.questions) == 2 * (1 + rounds)
+    alone = play(training, state, [question.problem for question in played.questions[:2]])
+    assert played.questions[:2] == alone.questions  # what refilling adds comes after what is played without it
+    for name in ("code", "test"):
+        if not rounds:
+            assert sum(can_teach(question, name) for question in played.questions) >= 2
+        assert len(played.groups[name]) == 2
+        assert (played.figures[f"{name}/dropped_tokens"] == 0) == (rounds == 0)
+    shortfall = any(sum(can_teach(q, name) for q in played.questions[:2]) < 2 for name in ("code", "test"))
+    assert (rounds > 0) == shortfall
+
+
+def test_with_every_group_equal_the_bound_ends_a_step(training, monkeypatch):
+    monkeypatch.setattr("codea1_jax.training.draw.can_teach", lambda *_: False)
+    played = play_step(training, start(training), training.loader())
+    assert played.figures["refill/rounds"] == 1 and len(played.questions) == 4
+    assert [len(groups) for groups in played.groups.values()] == [2, 2]
+
+
+def test_refilling_where_no_question_is_played_is_refused():
+    with pytest.raises(UserError, match=r"train\.refill: method\.name=sft plays no question"):
+        load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "train.refill=1", "method.name=sft"])
 
 
 # --- saving -------------------------------------------------------------------------------------------
@@ -307,10 +258,6 @@ def test_a_step_on_a_datasets_questions_is_whole(real_rows):
 
 def open_run(directory: Path, *, again: bool = False) -> RunDir:
     return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
-
-
-def train_from(run: RunDir, training: Training) -> State:
-    return train(training, start(training) if run.resume_step is None else resume(training, run), run)
 
 
 @contextlib.contextmanager
@@ -338,24 +285,19 @@ def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tu
         return directory, train_from(run, training)
 
 
-@pytest.mark.parametrize(("method", "room"), [("save", 20_000), ("log", 6_000)])
-def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
-    method, room, training, straight, tmp_path, monkeypatch
-):
-    """At step 4 the weights cannot be saved; or, already in step 3 or 4, a line of figures cannot be written."""
-    works = getattr(RunDir, method)
+def test_a_full_disk_is_a_clear_error_and_the_run_resumes_once_there_is_room(training, straight, tmp_path, monkeypatch):
+    """The weights of the last step cannot be saved."""
+    save = RunDir.save
 
     with disk_that_fills_up() as leave_room, monkeypatch.context() as patch:
 
-        def fails_late(run: RunDir, *arguments: Any) -> None:
-            step = next(argument for argument in arguments if isinstance(argument, int))
-            if step == 4:
-                leave_room(room)
-            works(run, *arguments)
+        def fails_late(run: RunDir, step: int, *state: Any) -> None:
+            if step == 3:
+                leave_room(20_000)
+            save(run, step, *state)
 
-        patch.setattr(RunDir, method, fails_late)
-        error = pytest.raises(OSError, match=r"cannot save to .*\[2\]|too large")
-        with error, open_run(tmp_path) as run:
+        patch.setattr(RunDir, "save", fails_late)
+        with pytest.raises(OSError, match=r"cannot save to .*\[2\]"), open_run(tmp_path) as run:
             train_from(run, training)
     with open_run(tmp_path, again=True) as run:
         assert run.resume_step == 2

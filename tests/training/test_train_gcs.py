@@ -17,6 +17,8 @@ from tiny_run import (
     without_times,
 )
 
+from codea1_jax import cli
+
 BUCKET = "checkpoint.directory=gs://bucket/runs/tiny"
 
 
@@ -91,16 +93,26 @@ def test_a_run_is_read_from_the_bucket_alone_at_the_step_that_is_named(two_steps
     assert converted("") == converted("@2") != converted("@1")
 
 
-def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(emulator, tmp_path):
-    directories = "gs://nobodys/run", "gs://bucket"
-    commands = [train_arguments(tmp_path / "run", f"checkpoint.directory={directory}") for directory in directories]
-    nobodys, no_path = refused(*commands, environment=emulator.environment)
-    assert nobodys.startswith("codea1: checkpoint.directory: ") and no_path.startswith("codea1: checkpoint.directory: ")
-    assert "gs://nobodys/run: there is no bucket nobodys; create the bucket" in nobodys
-    assert "gs://bucket is not a gs://bucket/path" in no_path
+@pytest.mark.parametrize(
+    ("directory", "reason"),
+    [
+        ("gs://nobodys/run", "gs://nobodys/run: there is no bucket nobodys; create the bucket"),
+        ("gs://bucket", "gs://bucket is not a gs://bucket/path"),
+    ],
+)
+def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(
+    directory, reason, emulator, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
+    for name, value in emulator.environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(train_arguments(tmp_path / "run", f"checkpoint.directory={directory}")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("codea1: checkpoint.directory: ") and reason in line
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_missing_credentials_are_one_line_before_anything_else(emulator, tmp_path):
     emulator.private = True
     nobody = {"HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}

@@ -1,32 +1,35 @@
-"""Runs of several processes, each with its own devices, and runs that continue on other devices than they began on."""
+"""Runs of several processes and over meshes: they train like one process on one device, stop together and resume."""
 
-import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tiny_run import finish, saved, start_codea1, steps_done, train_arguments, wait_until, without_times
+import slowed_run
+from tiny_run import (
+    assert_same_end,
+    finish,
+    first_run,
+    saved,
+    start_script,
+    steps_done,
+    train_arguments,
+    wait_until,
+    without_times,
+)
 from workers import flags_for, free_port
+
+from codea1_jax import cli
+from codea1_jax.run.telemetry import rollouts_path
 
 TOLERANCE = 1e-3  # of figures: a sum over devices has another order
 OF_LAYOUTS = ("code/padding", "test/padding", "decode_goodput/", "prefill_goodput/")  # other devices hold other rows
 SMALLER_TEST_LLM = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
-OBJECTIVES = {  # advantages, losses, normalizers and corrections of what older policies have drawn; values of tests
-    "whole step": (
-        "train.async_steps=1",
-        "rewards.advantages=centred",
-        "code.grpo={loss: cispo, importance: token, importance_cap: 1.01}",
-        "test.grpo={normalizer: constant, importance: icepop, importance_floor: 0.99, importance_cap: 1.01}",
-    ),
-    "each group": (
-        "train.async_steps=1",
-        "rewards.advantages=rloo",
-        "code.grpo={ratio: sequence, importance: sequence, importance_cap: 1.01}",
-        "test.grpo={normalizer: constant, importance: geometric, importance_floor: 0.99, importance_cap: 1.01}",
-    ),
+OBJECTIVES = {
+    "GRPO": (),
     "DAPO": (
         "train.refill=2",
         "rewards={advantages: rloo, test_value: mutation, only_right: true}",
@@ -35,71 +38,102 @@ OBJECTIVES = {  # advantages, losses, normalizers and corrections of what older 
     ),
     "Dr. GRPO": ("rewards.advantages=centred", "code.grpo.normalizer=constant", "test.grpo.normalizer=constant"),
 }
-MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
+EVERY_STEP = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
 
 
-def start(directory: Path, *more: str, processes: int, devices: int) -> list[subprocess.Popen[str]]:
-    """A tiny run in that many processes with that many devices each."""
+def start(
+    directory: Path, *more: str, processes: int = 2, devices: int = 1, slowed: tuple[str, ...] = ()
+) -> list[subprocess.Popen[str]]:
+    """A tiny run in that many processes with that many devices each; `slowed`: first arguments of slowed_run.py."""
     port = free_port()
-    environment = {"XLA_FLAGS": flags_for(devices)}
     hosts = [
         (f"hosts.coordinator=127.0.0.1:{port}", f"hosts.count={processes}", f"hosts.index={i}")
         for i in range(processes)
     ]
+    script = (slowed_run.__file__, *slowed) if slowed else ("-m", "codea1_jax")
     return [
-        start_codea1(
-            *train_arguments(directory, *MORE, *(host if processes > 1 else ()), *more), environment=environment
+        start_script(
+            *script,
+            *train_arguments(directory, *EVERY_STEP, *(host if processes > 1 else ()), *more),
+            XLA_FLAGS=flags_for(devices),
         )
         for host in hosts
     ]
 
 
-def assert_close(directory: Path, other: Path) -> None:
-    """The same figures and the same parameters, up to rounding."""
-    pairs = zip(without_times(directory), without_times(other), strict=True)
-    for line, expected in (map(_of_any_layout, pair) for pair in pairs):
+def trained(directory: Path, *more: str, processes: int = 2, devices: int = 1) -> Path:
+    for process in start(directory, *more, processes=processes, devices=devices):
+        finish(process)
+    return directory
+
+
+def assert_close_figures(lines: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    for line, expected in (map(_of_any_layout, pair) for pair in zip(lines, others, strict=True)):
         assert line.pop("kind") == expected.pop("kind")
         assert line == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
-    arrays, others = (saved(path / "checkpoints", 3)[0] for path in (directory, other))
-    assert arrays.keys() == others.keys()
-    for name in arrays:
-        np.testing.assert_allclose(arrays[name], others[name], rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
 
 
 def _of_any_layout(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if not name.startswith(OF_LAYOUTS)}
 
 
+def assert_close(directory: Path, other: Path) -> None:
+    """The same figures and the same parameters, up to rounding."""
+    assert_close_figures(without_times(directory), without_times(other))
+    arrays, others = (saved(path / "checkpoints", 3)[0] for path in (directory, other))
+    assert arrays.keys() == others.keys()
+    for name in arrays:
+        np.testing.assert_allclose(arrays[name], others[name], rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+
+
+def test_two_processes_draw_what_one_draws_and_learn_the_same(tmp_path):
+    """The first step of the run that all tests share."""
+    whole = first_run()
+    directory = trained(tmp_path / "run", "train.steps=1", "eval.every=0")
+    assert rollouts_path(directory, 1).read_bytes() == rollouts_path(whole, 1).read_bytes()
+    (line,), (expected, *_) = (
+        [line for line in without_times(path) if line["kind"] == "train"] for path in (directory, whole)
+    )
+    assert_close_figures([line], [expected])
+
+
+def test_half_told_hosts_are_refused_in_a_line(tmp_path, capsys):
+    assert cli.main(train_arguments(tmp_path, "hosts.count=2")) == 2
+    line = "codea1: hosts: set all of hosts.coordinator, hosts.count and hosts.index"
+    assert capsys.readouterr().err.startswith(line)
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one process on one device."""
-    directory = tmp_path_factory.mktemp("alone")
-    finish(start(directory, processes=1, devices=1)[0])
-    return directory
+    return trained(tmp_path_factory.mktemp("alone"), processes=1)
 
 
-def stop_both(processes: list[subprocess.Popen[str]], victim: int, number: int) -> list[tuple[int, str]]:
-    """Signals one process; the codes of all, and what they said."""
-    processes[victim].send_signal(number)
-    said = [process.communicate(timeout=300)[1] for process in processes]
-    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that nobody stopped."""
+    return trained(tmp_path_factory.mktemp("whole"))
+
+
+def assert_resumes_like(whole: Path, run: Path) -> None:
+    """A run that was stopped ends, resumed, as the one that nobody stopped."""
+    trained(run, "--resume")
+    assert_same_end(run / "checkpoints", whole / "checkpoints", step=3)
+    assert without_times(run) == without_times(whole)
 
 
 @pytest.mark.long
 def test_two_processes_of_four_devices_train_like_one_and_go_on_after_a_death_with_fewer(alone, tmp_path):
-    for process in start(tmp_path / "two", processes=2, devices=4):
-        finish(process)
-    assert_close(tmp_path / "two", alone)
-
+    assert_close(trained(tmp_path / "two", "mesh.fsdp=4", "mesh.tensor=2", devices=4), alone)
     stopped = tmp_path / "stopped"
-    processes = start(stopped, processes=2, devices=4)
-    wait_until(lambda: steps_done(stopped) >= 2, processes[0])
-    wait_until((stopped / "checkpoints" / "1").exists, processes[0])
-    (code, said), (killed, _) = stop_both(processes, victim=1, number=signal.SIGKILL)
-    assert (code, killed) == (1, -signal.SIGKILL)
-    assert re.search(r"codea1: .*--resume", said)
-    finish(start(stopped, "--resume", processes=1, devices=4)[0])
-    assert_close(stopped, alone)
+    survivor, victim = start(stopped, devices=4)
+    wait_until(lambda: steps_done(stopped) >= 2, survivor)
+    wait_until((stopped / "checkpoints" / "1").exists, survivor)
+    victim.kill()
+    for process in (survivor, victim):
+        process.communicate()
+    assert survivor.returncode in (1, -signal.SIGABRT)  # by itself, or by JAX
+    assert_close(trained(stopped, "--resume", processes=1, devices=4), alone)
 
 
 @pytest.mark.long
@@ -107,49 +141,51 @@ def test_two_processes_of_four_devices_train_like_one_and_go_on_after_a_death_wi
 def test_two_different_models_train_in_two_processes_as_in_one(objective, tmp_path):
     """The Test LLM of another family, half as wide, each after a warm start of its own, by another policy gradient."""
     settings = (SMALLER_TEST_LLM, *OBJECTIVES[objective])
-    for place, processes, devices in (("one", 1, 1), ("two", 2, 2)):
-        for process in start(tmp_path / place, *settings, processes=processes, devices=devices):
-            finish(process)
-    assert_close(tmp_path / "two", tmp_path / "one")
-    steps = [line for line in without_times(tmp_path / "one") if line["kind"] == "train"]
+    one = trained(tmp_path / "one", *settings, processes=1)
+    assert_close(trained(tmp_path / "two", *settings, devices=2), one)
+    steps = [line for line in without_times(one) if line["kind"] == "train"]
     assert all(max(step[f"{policy}/grad_norm"] for step in steps) > 1e-3 for policy in ("code", "test"))
-    if "train.async_steps=1" in settings:
-        assert max(step[f"{policy}/clip_fraction_importance"] for step in steps for policy in ("code", "test")) > 0
-
-
-@pytest.mark.long
-def test_a_signal_to_one_process_stops_both_at_the_same_step(alone, tmp_path):
-    processes = start(tmp_path, processes=2, devices=2)
-    wait_until(lambda: steps_done(tmp_path) >= 1, processes[0])
-    ends = stop_both(processes, victim=1, number=signal.SIGTERM)
-    assert [code for code, _ in ends] == [130, 130]
-    assert "stopped by a signal to another host" in ends[0][1] and "stopped by SIGTERM" in ends[1][1]
-    for process in start(tmp_path, "--resume", processes=2, devices=2):
-        finish(process)
-    assert_close(tmp_path, alone)
-
-
-@pytest.mark.long
-def test_a_run_goes_on_on_another_mesh(alone, tmp_path):
-    process = start(tmp_path, processes=1, devices=8)[0]
-    wait_until((tmp_path / "checkpoints" / "1").exists, process)
-    process.kill()
-    process.communicate()
-    finish(start(tmp_path, "--resume", processes=1, devices=4)[0])
-    assert_close(tmp_path, alone)
 
 
 @pytest.mark.long
 def test_a_bad_setting_of_one_process_is_told_by_all(tmp_path):
     """The first process finds the directory occupied; the other, which does not look, ends with the same line."""
     (tmp_path / "notes.txt").write_text("mine")
-    for process in start(tmp_path, processes=2, devices=1):
-        said = process.communicate(timeout=300)[1]
+    for process in start(tmp_path):
+        said = process.communicate()[1]
         assert process.returncode == 2, said
         assert f"codea1: run.directory: {tmp_path} is not empty" in said
 
 
-def test_half_told_hosts_are_one_line(tmp_path):
-    process = start_codea1(*train_arguments(tmp_path / "run", "hosts.count=2"))
-    assert "codea1: hosts: set all of hosts.coordinator, hosts.count and hosts.index" in process.communicate()[1]
-    assert process.returncode == 2
+@pytest.mark.long
+def test_a_signal_before_the_first_step_stops_every_host(tmp_path):
+    processes = start(tmp_path / "run")
+    stderr = processes[0].stderr
+    assert stderr is not None
+    while "starting the judge" not in stderr.readline():
+        assert processes[0].poll() is None
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        said = process.communicate()[1]
+        assert process.returncode == 130, said
+        assert said.splitlines()[-1] == "codea1: stopped"
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("stage", "every"), [("generation", 3), ("update of code", 3), ("update of test", 1)])
+def test_a_signal_to_one_process_within_a_step_saves_its_beginning_and_stops_both(whole, tmp_path, stage, every):
+    """In the second update the step's beginning is gone; it was saved before, since every step is."""
+    run, marker = tmp_path / "run", tmp_path / "slow"
+    processes = start(run, f"checkpoint.every={every}", slowed=(stage, "1", str(marker)))
+    wait_until(marker.exists, processes[0])
+    assert (run / "checkpoints" / "1").exists() == (every == 1)
+    asked = time.monotonic()
+    processes[1].send_signal(signal.SIGTERM)
+    said = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [130, 130], said
+    assert time.monotonic() - asked < slowed_run.MINUTE  # they did not wait for the end of the stage
+    assert "stopped by a signal to another host" in said[0] and "stopped by SIGTERM" in said[1]
+    assert "2" not in [path.name for path in (run / "checkpoints").iterdir()], "an unfinished step was saved"
+    assert_resumes_like(whole, run)

@@ -22,26 +22,6 @@ DAPO = (
     "code.grpo.importance_cap=2",
     "test.grpo.mask_truncated=true",
 )
-AHEAD = (
-    "train.async_steps=1",
-    "rewards.advantages=centred",
-    "code.grpo.loss=cispo",
-    "code.grpo.importance_cap=2",
-    "test.grpo.normalizer=constant",
-    "test.grpo.importance=icepop",
-    "test.grpo.importance_floor=0.5",
-    "test.grpo.importance_cap=5",
-)
-SEQUENCES_AHEAD = (
-    "train.async_steps=1",
-    "rewards.advantages=rloo",
-    "code.grpo.ratio=sequence",
-    "code.grpo.importance=sequence",
-    "code.grpo.importance_cap=2",
-    "test.grpo.importance=geometric",
-    "test.grpo.importance_floor=0.5",
-    "test.grpo.importance_cap=2",
-)
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
 
@@ -52,7 +32,7 @@ def run_and_kill(
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
     process = start_script(killed_run.__file__, *instant, *train_arguments(directory, *settings, "--resume"))
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate()
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
     assert process.returncode in (0, stopped, -number), said  # the last: when all had been done
     return process.returncode == stopped
@@ -63,10 +43,8 @@ def run_and_kill(
     ("settings", "number", "kills", "seed"),
     [
         ((), signal.SIGKILL, 20, 1),
-        ((), signal.SIGTERM, 10, 2),
-        (AHEAD, signal.SIGKILL, 20, 3),
-        (SEQUENCES_AHEAD, signal.SIGKILL, 10, 6),
         (DAPO, signal.SIGKILL, 10, 7),
+        ((), signal.SIGTERM, 10, 2),
     ],
 )
 def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, number, kills, seed, tmp_path):

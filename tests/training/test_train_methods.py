@@ -60,12 +60,10 @@ def failed_questions(directory: Path) -> set[str]:
     }
 
 
-ABLATIONS = "a1_no_white_box", "a1_no_answer_prediction"
+QUICK = "golden", "self_play"  # the run that all tests share is a1's
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=pytest.mark.long if m in ABLATIONS else ()) for m in LEARNING]
-)
+@pytest.mark.parametrize("method", [pytest.param(m, marks=() if m in QUICK else pytest.mark.long) for m in LEARNING])
 def test_every_method_trains_its_policies(method, tmp_path):
     lines = train(tmp_path, method)
     assert [line["step"] for line in lines] == [1, 2]

@@ -76,7 +76,7 @@ def all_given():
         ("mine.py", "rewards.code: mine.py is not FILE.py:FUNCTION of a file that is here"),
         ("mine.py:by_width", "rewards.code: mine.py defines no function by_width"),
         ("mine.py:given", "rewards.code: mine.py defines no function given"),
-        ("mine.txt:by_length", "rewards.code: mine.txt is no Python file; its name must end with .py"),
+        ("mine.txt:by_length", "rewards.code: mine.txt is not a Python file; its name must end with .py"),
     ],
 )
 def test_a_reward_function_that_is_not_there_is_named_before_anything_starts(tmp_path, named, message):
@@ -132,6 +132,7 @@ QUESTIONS = [
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_given_questions_are_trained_on_those_that_fail_their_tests_refused_and_the_run_resumed():
     config = configured("train.steps=1", "data.problems=1")
     with Trainer(config, questions=QUESTIONS[1:], heldout=QUESTIONS[:1]) as trainer:
@@ -154,6 +155,7 @@ def test_refused_questions_are_counted_by_reason_and_the_first_ones_named():
     ]
 
 
+@pytest.mark.long
 def test_the_example_in_the_documentation_runs(tmp_path, capsys):
     """The preset of the example is a smaller one here: files in the working directory come first."""
     tiny = load(Config, "micro/a1_paper", [*SETTINGS, "eval.every=3", "run.directory=unused"])

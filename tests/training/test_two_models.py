@@ -1,124 +1,175 @@
-"""A Code LLM and a Test LLM that are different models: another family, and half as wide."""
+"""A Code LLM and a Test LLM that are different models, whole or with adapters: trained, stopped, resumed, exported."""
 
-import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from tiny_run import SETTINGS, assert_same_end, without_times
+from interrupted_run import interrupted_after, train_from
+from tiny_run import SETTINGS, assert_same_end, saved, without_times
 
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.learn import Learner
 from codea1_jax.models.decoder import LORA_A
+from codea1_jax.models.lora import attach, merge
 from codea1_jax.models.policy import pretrained_policy
 from codea1_jax.models.stored import flatten
+from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.convert import convert, open_policy
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.policies import InitialWeights
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State
+from codea1_jax.training.step import params
 
+NAMES = ("code", "test")
+WIDTHS = {"code": 32, "test": 16}
 SMALL = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
-OVERRIDES = [*SETTINGS, SMALL, "test.temperature=0.8", "warm_start=null", "eval.every=0", "train.steps=3"]
+OVERRIDES = (*SETTINGS, SMALL, "test.temperature=0.8", "warm_start=null", "eval.every=0", "train.steps=3")
+# Everything that moves or is recreated between steps: moments in host memory.
+LORA = (
+    "lora={rank: 4, alpha: 8}",
+    "test.lora.rank=2",
+    "offload.optimizer=true",
+    "code.grpo={kl_coef: 0, entropy_coef: 0.01, mini_batch_questions: 2}",
+    "test.grpo={entropy_coef: 0.01, mini_batch_questions: 2}",
+)
 
 
-def config_of(directory: Path, *more: str) -> Config:
-    return load(Config, "micro/a1_paper", [*OVERRIDES, f"run.directory={directory}", *more])
+@dataclass(frozen=True)
+class Trained:
+    """A run that nobody stopped."""
+
+    config: Config
+    training: Training
+    directory: Path
+    first: State
+    last: State
+
+    def opened(self, directory: Path, *, again: bool = False) -> RunDir:
+        return RunDir(directory, self.config, self.config.checkpoint, resume=again)
+
+    def stopped_and_resumed(self, directory: Path) -> Path:
+        """The same run, stopped after its first step."""
+        with interrupted_after(1), pytest.raises(Interrupted, match="SIGINT"), self.opened(directory) as run:
+            train_from(run, self.training)
+        with self.opened(directory, again=True) as run:
+            assert run.resume_step == 1
+            train_from(run, self.training)
+        return directory
 
 
-@pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
-    config = config_of(tmp_path_factory.mktemp("unused"))
+def trained_with(directory: Path, *overrides: str) -> Iterator[Trained]:
+    config = load(Config, "micro/a1_paper", [*OVERRIDES, *overrides, f"run.directory={directory}"])
     with make_judge(config.sandbox) as judge:
-        yield make_training(config, judge)
-
-
-def run_in(directory: Path, training: Training, *, again: bool = False) -> State:
-    config = config_of(directory)
-    with RunDir(directory, config, config.checkpoint, resume=again) as run:
-        return train(training, start(training) if run.resume_step is None else resume(training, run), run)
+        training = make_training(config, judge)
+        with RunDir(directory, config, config.checkpoint, resume=False) as run:
+            last = train_from(run, training)
+        yield Trained(config, training, directory, start(training), last)
 
 
 @pytest.fixture(scope="module")
-def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
-    directory = tmp_path_factory.mktemp("straight")
-    return directory, run_in(directory, training)
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+    yield from trained_with(tmp_path_factory.mktemp("adapters") / "run", *LORA)
 
 
-def test_each_policy_has_the_shape_of_its_own_model_and_the_second_one_its_own_reference(training, straight):
-    first, last = start(training), straight[1]
-    for name, width in (("code", 32), ("test", 16)):
-        assert training.policies.named[name].model.architecture.hidden_size == width
-        before, after = (jax.tree.leaves(state.policies[name].params) for state in (first, last))
-        assert any((a != b).any() for a, b in zip(before, after, strict=True))
-    assert training.policies.named["test"].model.architecture.family == "llama"
-    assert training.policies.reference == "code"
-    own = last.policies["test"].reference
-    assert own is not None and last.policies["code"].reference is None
-    expected = jax.tree.leaves(first.policies["test"].params)
-    dtype = training.policies.named["test"].model.dtype
-    for kept, initial in zip(jax.tree.leaves(own), expected, strict=True):
-        np.testing.assert_array_equal(kept, initial.astype(dtype))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+    yield from trained_with(tmp_path_factory.mktemp("whole") / "run")
 
 
-def test_a_run_of_two_models_that_is_stopped_ends_the_same_bit_for_bit(training, straight, tmp_path):
-    update, updates = Learner.update, []
-
-    def stopped_in_the_third(*arguments, **named):
-        updates.append(arguments)
-        if len(updates) == 3:
-            signal.raise_signal(signal.SIGINT)
-        return update(*arguments, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "update", stopped_in_the_third)
-        with pytest.raises(Interrupted, match="SIGINT"):
-            run_in(tmp_path, training)
-    run_in(tmp_path, training, again=True)
-    assert without_times(tmp_path) == without_times(straight[0])
-    assert_same_end(straight[0] / "checkpoints", tmp_path / "checkpoints", 3)
+def bytes_of(tree: Any) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
 
 
-def test_each_policy_is_sampled_and_scored_at_its_own_temperature(training, straight):
-    games = training.games
+# --- adapters -----------------------------------------------------------------------------------------
+
+
+def test_both_policies_learn_adapters_of_their_own_and_their_bases_stay(adapted):
+    first, last = adapted.first, adapted.last
+    assert bytes_of(last.bases) == bytes_of(first.bases)
+    sampled = params(adapted.training, last)
+    for name, rank in zip(NAMES, (4, 2), strict=True):
+        assert last.bases[name]["embed_tokens"].shape[1] == WIDTHS[name]
+        assert sampled[name]["embed_tokens"] is last.bases[name]["embed_tokens"]
+        adapters = flatten(last.policies[name].params)
+        assert {array.shape[-1] for path, array in adapters.items() if path[-1] == LORA_A} == {rank}
+        moved = jax.tree.map(lambda x, y: (x != y).any(), last.policies[name].params, first.policies[name].params)
+        assert all(jax.tree.leaves(moved))
+
+
+def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprints_of_the_bases(adapted):
+    arrays, document = saved(adapted.directory / "checkpoints", 3)
+    named = {name for name in arrays if "step" not in name and "count" not in name}
+    assert named and all("lora_a" in name or "lora_b" in name for name in named)
+    assert {name.split("'")[1] for name in named} == set(NAMES)
+    assert document["base"] == adapted.last.base_digests
+    assert {len(each) for each in adapted.last.base_digests.values()} == {16}
+    assert len(set(adapted.last.base_digests.values())) == 2
+
+
+def test_a_run_of_adapters_that_is_stopped_ends_in_the_same_state_bit_for_bit(adapted, tmp_path):
+    directory = adapted.stopped_and_resumed(tmp_path)
+    assert without_times(directory) == without_times(adapted.directory)
+    assert_same_end(directory / "checkpoints", adapted.directory / "checkpoints", 3)
+    moments = jax.tree.leaves(adapted.last.policies["code"].opt_state)
+    assert {leaf.sharding.memory_kind for leaf in moments} == {"pinned_host"}
+
+
+@pytest.mark.parametrize(("name", "family"), [("code", "qwen2"), ("test", "llama")])
+def test_an_exported_policy_is_the_merged_one(adapted, tmp_path, name, family):
+    source, state = open_policy(str(adapted.directory), name), adapted.last
+    convert(source, tmp_path / "hf", "hf", None, 10**9)
+    architecture = pretrained_policy(tmp_path / "hf").model.architecture
+    assert (architecture.family, architecture.hidden_size) == (family, WIDTHS[name])
+    exported = load_params(tmp_path / "hf", source.policy.model)
+    lora = adapted.training.policies.learning.config.lora_of(name)
+    assert bytes_of(exported) == bytes_of(merge(attach(lora, state.bases[name], state.policies[name].params)))
+    assert bytes_of(exported) != bytes_of(state.bases[name])
+
+
+def test_adapters_are_never_put_on_another_base(adapted, monkeypatch):
+    other = jax.tree.map(lambda x: x * 2, adapted.last.bases["code"])
+    monkeypatch.setattr(InitialWeights, "params", lambda *_: other)
+    wrong = pytest.raises(UserError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained")
+    with wrong, adapted.opened(adapted.directory, again=True) as run:
+        resume(adapted.training, run)
+
+
+def test_each_policy_is_sampled_and_scored_at_its_own_temperature(adapted):
+    games = adapted.training.games
     assert {role: games.samplers[role].sampling.temperature for role in games.roles} == {"code": 0.5, "test": 0.8}
-    steps = [line for line in read_lines(straight[0] / "metrics.jsonl") if line["kind"] == "train"]
-    for name in ("code", "test"):  # a learner that took another temperature would be off by tenths of a nat
+    steps = [line for line in read_lines(adapted.directory / "metrics.jsonl") if line["kind"] == "train"]
+    for name in NAMES:  # a learner that took another temperature would be off by tenths of a nat
         assert max(line[f"{name}/rollout_difference_max"] for line in steps) < 1e-4
 
 
-@pytest.mark.parametrize(("name", "family", "width"), [("code", "qwen2", 32), ("test", "llama", 16)])
-def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, family, width):
-    convert(open_policy(str(straight[0]), name), tmp_path / "out", "hf", None, 10**9)
-    architecture = pretrained_policy(tmp_path / "out").model.architecture
-    assert (architecture.family, architecture.hidden_size) == (family, width)
+# --- whole models -------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
-    config = config_of(tmp_path / "run", "lora.rank=4", "test.lora.rank=2", "train.steps=1", "checkpoint.every=1")
-    with make_judge(config.sandbox) as judge:
-        training = make_training(config, judge)
-        with RunDir(tmp_path / "run", config, config.checkpoint, resume=False) as run:
-            state = train(training, start(training), run)
-        with RunDir(tmp_path / "run", config, config.checkpoint, resume=True) as run:
-            resumed = resume(training, run)
-    assert state.base_digests == resumed.base_digests and len(set(state.base_digests.values())) == 2
-    for name, width, rank in (("code", 32, 4), ("test", 16, 2)):
-        assert resumed.bases[name]["embed_tokens"].shape[1] == width
-        adapters = flatten(state.policies[name].params)
-        assert {array.shape[-1] for path, array in adapters.items() if path[-1] == LORA_A} == {rank}
-        for trees in ((state.bases[name], resumed.bases[name]), (state.policies[name], resumed.policies[name])):
-            for before, after in zip(*map(jax.tree.leaves, trees), strict=True):
-                np.testing.assert_array_equal(before, after)
-        convert(open_policy(str(tmp_path / "run"), name), tmp_path / name, "hf", None, 10**9)
-        assert pretrained_policy(tmp_path / name).model.architecture.hidden_size == width
+def test_the_second_model_has_its_own_reference_and_a_stopped_run_ends_the_same(whole, tmp_path):
+    first, last = whole.first, whole.last
+    for name in NAMES:
+        assert whole.training.policies.named[name].model.architecture.hidden_size == WIDTHS[name]
+        assert bytes_of(first.policies[name].params) != bytes_of(last.policies[name].params)
+    assert whole.training.policies.reference == "code"
+    own = last.policies["test"].reference
+    assert own is not None and last.policies["code"].reference is None
+    dtype = whole.training.policies.named["test"].model.dtype
+    assert bytes_of(own) == bytes_of(jax.tree.map(lambda x: x.astype(dtype), first.policies["test"].params))
+    directory = whole.stopped_and_resumed(tmp_path)
+    assert without_times(directory) == without_times(whole.directory)
+    assert_same_end(whole.directory / "checkpoints", directory / "checkpoints", 3)
+
+
+# --- configuration ------------------------------------------------------------------------------------
 
 
 def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():

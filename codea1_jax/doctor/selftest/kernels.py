@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from codea1_jax.common.chips import reads_fp8
 from codea1_jax.config import PackingConfig
 from codea1_jax.doctor.selftest.checks import Check, Row, relative_error, within
 from codea1_jax.learn import Example
@@ -65,7 +64,7 @@ def kernel_checks(models: Sequence[Architecture], device: Any) -> Iterator[Check
     compiled = platform != "cpu"
     dtype = jnp.bfloat16 if compiled else jnp.float32
     flash = [kernels_for(platform)] if compiled else [flash_gpu, flash_tpu]
-    tpu = Paged(paged_tpu, paged_tpu.SUBLANES, paged_tpu.FP8, interpret=True)
+    tpu = Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
     readers = [reader_for(platform)] if compiled else [Gathered(), Paged(paged_gpu, interpret=True), tpu]
     for sizes in dict.fromkeys(sizes_of(model, compiled=compiled) for model in models):
         for module in flash:
@@ -73,9 +72,8 @@ def kernel_checks(models: Sequence[Architecture], device: Any) -> Iterator[Check
             yield Check(name, partial(_flash, name, module, sizes, dtype, interpret=not compiled))
         for reader in readers:
             label = _short(reader.kernel) if isinstance(reader, Paged) else "copies"
-            for stored_as in [dtype, *([reader.fp8] if reads_fp8(device) else [])]:
-                name = f"cache in pages, {label}, {jnp.dtype(stored_as).name}, {sizes}"
-                yield Check(name, partial(_paged, name, reader, sizes, dtype, stored_as))
+            name = f"cache in pages, {label}, {sizes}"
+            yield Check(name, partial(_paged, name, reader, sizes, dtype))
 
 
 def _short(kernels: Any) -> str:
@@ -141,18 +139,16 @@ def _packed_row(time: int) -> tuple[Sight, Any]:
     return sight, (sight.segments > 0)[..., None, None]
 
 
-def _paged(name: str, reader: Reader, sizes: Sizes, dtype: DTypeLike, stored_as: DTypeLike) -> Iterator[Row]:
+def _paged(name: str, reader: Reader, sizes: Sizes, dtype: DTypeLike) -> Iterator[Row]:
     """What rows see of their own pages, and all samples of a prompt of its pages, against a softmax in float64."""
     most = FULL_ERROR if dtype == jnp.float32 else HALF_ERROR
     tiles = {"rows": (sizes.rows, 1)}
     tiles |= {f"n = {samples}": (max(1, sizes.rows // samples), samples) for samples in (SAMPLES, EVAL_SAMPLES)}
     for which, (count, samples) in tiles.items():
-        yield within(f"{name}, {which}", _paged_error(reader, sizes, dtype, stored_as, count, samples), most)
+        yield within(f"{name}, {which}", _paged_error(reader, sizes, dtype, count, samples), most)
 
 
-def _paged_error(
-    reader: Reader, sizes: Sizes, dtype: DTypeLike, stored_as: DTypeLike, tiles: int, samples: int
-) -> float:
+def _paged_error(reader: Reader, sizes: Sizes, dtype: DTypeLike, tiles: int, samples: int) -> float:
     random = np.random.default_rng(0)
     columns = -(-sizes.tokens // PAGE)
     width = reader.width(sizes.head_dim)
@@ -165,7 +161,7 @@ def _paged_error(
     tables = random.permutation(tiles * columns).reshape(tiles, columns).astype(np.int32)
     lengths = random.integers(1, columns * PAGE + 1, tiles).astype(np.int32)
     lengths[0] = columns * PAGE
-    cache = (KeyValues(*(jnp.asarray(pages, stored_as) for pages in store)),)
+    cache = (KeyValues(*(jnp.asarray(pages, dtype) for pages in store)),)
 
     @jax.jit
     def attend(q: Any, cache: Any, tables: Any, lengths: Any) -> Any:

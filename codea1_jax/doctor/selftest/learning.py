@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, Config, PackingConfig, RolloutConfig, load
+from codea1_jax.config import Config, MethodConfig, PackingConfig, RolloutConfig, load
 from codea1_jax.doctor.selftest.checks import Check, Row, within
 from codea1_jax.game.rewards import RewardFunctions
 from codea1_jax.learn import Learner, Trajectory, frozen
@@ -66,8 +66,9 @@ def _random_policy(config: Config, shape: Architecture, mesh: Mesh) -> tuple[Tra
     """A model, random weights of it, and the learner of the Code LLM."""
     model = config.model
     made = Transformer(shape, jnp.dtype(model.compute_dtype), jnp.dtype("float32"), model.remat, model.attention)
-    plain = config.model_copy(update={"lora": None})  # adapters begin as zeros
-    learner = Learning.of(plain, METHODS["a1"]).learners({"code": made, "test": made}, RUN_STEPS, mesh)["code"]
+    # Adapters begin as zeros.
+    plain = config.model_copy(update={"lora": None, "method": MethodConfig()})
+    learner = Learning(plain).learners({"code": made, "test": made}, RUN_STEPS, mesh)["code"]
     return made, init_sharded(made, jax.random.key(0), mesh), learner
 
 

@@ -189,7 +189,6 @@ parents, and of the keys' segments. What belongs to queries stands in lines, wha
 
 
 def _blocks_by_queries(block: int, head_dim: int, group: int) -> Blocks:
-    """Outer blocks are of queries."""
 
     def query(head: Array, tile: Array, row: Any, outer: Any, _inner: Any, _whole: Any) -> Place:
         return row[tile], head, outer[tile]
@@ -201,7 +200,6 @@ def _blocks_by_queries(block: int, head_dim: int, group: int) -> Blocks:
 
 
 def _blocks_by_keys(block: int, head_dim: int, group: int) -> Blocks:
-    """Outer blocks are of keys."""
 
     def query(head: Array, tile: Array, member: Array, row: Any, _outer: Any, inner: Any, _whole: Any) -> Place:
         return row[tile], head * group + member, inner[tile]

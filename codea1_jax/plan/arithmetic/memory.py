@@ -10,19 +10,21 @@ import jax.numpy as jnp
 
 from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import METHODS, Config
+from codea1_jax.config import Config
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads, training_loads
 
+MOMENTS_BYTES = 8  # AdamW's two, in float32, of what is trained
+
 
 @dataclass(frozen=True)
 class Kept:
     """Bytes, over all devices, of what a run keeps from step to step.
 
-    policies: what is trained of them. references: of single policies, refreshed now and then. shared: the policy at
+    policies: what is trained of them. references: of single policies, as they started. shared: the policy at
     step 0, if it is kept: LoRA's base, or a reference.
     """
 
@@ -34,16 +36,16 @@ class Kept:
 
 def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
     """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
-    learning = Learning.of(config, METHODS[config.method.name])
+    learning = Learning(config)
     policies, moments, references, shared = 0, 0, 0, {}
-    for name, learner in learning.sections.items():
-        model, shape, lora = config.models[name], shapes[name], learning.lora[name]
+    for name in learning.sections:
+        model, shape, lora = config.models[name], shapes[name], config.lora_of(name)
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
         trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
         policies += 4 * trained
-        moments += trained * 8
-        if learner.grpo.reference_every and not learning.method.supervised:
-            references += frozen if lora is None else 4 * trained
+        moments += trained * MOMENTS_BYTES
+        if learning.has_own_reference(name):
+            references += frozen
         if learning.keeps_initial_weights(name):
             shared[model.model_dump_json()] = frozen  # once for policies of one model
     return Kept(policies, moments, references, sum(shared.values()))
@@ -75,7 +77,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     for load in sampling_loads(run.config):
         spoken = run.of(load.policy)
         pages = spoken.cache(run.capacity(load)) if cache else 0
-        least[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
+        least[Phase("decode", load.role)] = always + spoken.gathered + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
         own = run.of(policy)
         tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
@@ -83,14 +85,12 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
         least[Phase("gradient", policy)] = always + own.kept + carried + logits
         if run.config.offload.optimizer:
-            least[Phase("update", policy)] = always + own.kept + 8 * own.trained / run.shards
+            least[Phase("update", policy)] = always + own.kept + MOMENTS_BYTES * own.trained / run.shards
     return least
 
 
 def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
-    """Raises UserError, saying what to change, if any phase needs more than a device has, or what it cannot do."""
-    if run.config.rollout.kv_cache_dtype == "fp8" and not hardware.chip.fp8:
-        raise UserError(f"rollout.kv_cache_dtype=fp8: {hardware.name} cannot read it; set rollout.kv_cache_dtype=auto")
+    """Raises UserError, saying what to change, if any phase needs more than a device has."""
     check_fits(run, least_memory(run), hardware.chip.memory, hardware.name)
 
 
@@ -133,7 +133,7 @@ def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     if phase.is_sampling:
-        if phase.kind == "weights" or resident(run) + run.decode_params_bytes > 0.9 * available:
+        if phase.kind == "weights" or resident(run) + run.gathered > 0.9 * available:
             return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
         smaller = "rollout.cache_tokens" if phase.kind in ("decode", "evaluate") else "rollout.prefill_tokens"
         return f"lower {smaller}, or take more chips"

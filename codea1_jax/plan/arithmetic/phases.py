@@ -107,18 +107,18 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
         Phase("weights", role): Work(
             calls=1,
             flops=0 if lora is None else 2 * lora.rank * model.num_layers * layer_matrices(model),
-            traffic=kept * parameters(model) / run.shards + run.decode_params_bytes,
+            traffic=kept * parameters(model) / run.shards + run.gathered,
         ),
         Phase("prefill", role): Work(
             calls=prefills,
             flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
-            traffic=run.decode_params_bytes,
+            traffic=run.gathered,
         ),
         Phase("insert", role): Work(prefills, traffic=2 * packed * run.token_bytes),
         Phase("decode", role): Work(
             calls=samples * response / block,
             flops=layers_flops(model, block, block * seen) + vocabulary_flops(model, block),
-            traffic=capacity.block * (run.decode_params_bytes + min(read * run.token_bytes, run.cache(capacity))),
+            traffic=capacity.block * (run.gathered + min(read * run.token_bytes, run.cache(capacity))),
         ),
     }
     evaluated = [each.role for each in evaluation_loads(run.config)]
@@ -192,8 +192,8 @@ def ideal_table(
 
 def _ideal_traffic(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> Number:
     """Bytes that a device reads to decode these groups."""
-    devices, token = hardware.devices, cache_bytes(run.model, run.cache_itemsize)
-    weights = run.decode_params_bytes * run.tensor
+    devices, token = hardware.devices, cache_bytes(run.model, run.itemsize)
+    weights = run.gathered * run.tensor
     longest = max(max(group.responses) for group in groups)
     samples, drawn = sum(len(group.responses) for group in groups), sum(group.drawn for group in groups)
     # A prompt is read once for all of its samples; a token looks at the half of its sample that is there on average.

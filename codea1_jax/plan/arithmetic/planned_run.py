@@ -27,7 +27,6 @@ from codea1_jax.models.weights import read_config
 from codea1_jax.plan.arithmetic.simulation import fullest_batch
 from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.rollout.capacity import Capacity, capacity_of
-from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
 from data_pipeline import micro
 
@@ -79,11 +78,6 @@ class PlannedRun:
         return 2 if self.settings.compute_dtype == "bfloat16" else 4
 
     @property
-    def cache_itemsize(self) -> int:
-        """Bytes of a number in the cache."""
-        return 1 if self.config.rollout.kv_cache_dtype == "fp8" else self.itemsize
-
-    @property
     def trained(self) -> int:
         """What is trained of a policy: all parameters, or adapters."""
         lora = self.config.lora_of(self.policy)
@@ -100,17 +94,11 @@ class PlannedRun:
         return self.itemsize * parameters(self.model) / self.tensor
 
     @property
-    def decode_params_bytes(self) -> float:
-        """Bytes of the copy that is sampled from, on a device; scales are not counted."""
-        saved = self.itemsize - 1 if self.config.rollout.weight_dtype == "int8" else 0
-        return self.gathered - saved * self.model.num_layers * rounded_numbers(self.model) / self.tensor
-
-    @property
     def token_bytes(self) -> float:
         """Bytes of a token's keys and values on a device that has it, as wide as its pages."""
         padded = replace(self.model, head_dim=reader_for(self.platform).width(self.model.head_dim))
         parts = self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1  # that the heads are split into
-        return cache_bytes(padded, self.cache_itemsize) / parts
+        return cache_bytes(padded, self.itemsize) / parts
 
     @property
     def heads(self) -> float:

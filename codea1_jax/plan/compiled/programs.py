@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.stages import Lowered
 
-from codea1_jax.config import METHODS, OffloadConfig
+from codea1_jax.config import OffloadConfig
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.learn.learning import Learning
@@ -127,7 +127,7 @@ def make_programs(run: PlannedRun, mesh: Mesh, names: Sequence[ProgramName] | No
     config, by_phase = run.config, defaultdict[Phase, list[ProgramName]](list)
     for name in names or map(ProgramName, layout_table(run)):
         by_phase[name.phase].append(name)
-    learning = Learning.of(config, METHODS[config.method.name])
+    learning = Learning(config)
     models = {name: _transformer(run.of(name)) for name in learning.sections}
     learners = learning.learners(models, 1, mesh)
     states = {name: learner.abstract(abstract_sharded(models[name], mesh)) for name, learner in learners.items()}
@@ -166,11 +166,10 @@ def _sampling(
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
     config, role, capacity = run.config, load.role, run.capacity(load)
-    int8 = config.rollout.weight_dtype == "int8"
-    copied, cache = abstract_decode_params(model, mesh, int8=int8), abstract_cache(model, capacity, mesh)
+    copied, cache = abstract_decode_params(model, mesh), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
     parts = tuple(moved)
-    bring = mover(model, mesh, parts, capacity.fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules hash
+    bring = mover(model, mesh, parts)  # pyright: ignore[reportArgumentType]  flax modules hash
     for name in names[Phase("weights", role)]:
         yield Program(name, bring.lower, (moved,), always - device_bytes(moved))
     for name in names[Phase("prefill", role)]:

@@ -1,5 +1,4 @@
 // A run's median step as bars over time: what the devices do one after the other, and what the judge does meanwhile.
-// Where steps are drawn ahead, verdicts are waited for first; then the next step is sampled, and this one is learned from.
 
 const LANE = { top: 20, height: 24, apart: 50 };
 
@@ -22,26 +21,20 @@ function medianPause(run) {
   return pauses.length ? Math.max(0, median(pauses)) : 0;
 }
 
-function isWait(bar) {
-  return bar.name === "seconds/judge_wait";
-}
-
 /** The bars of the devices and of the judge: {label, style, start, seconds, hidden?}. */
 function stepBars(run) {
   let end = 0;
   const phases = PHASES.map(([name, label], style) => ({ name, label, style, seconds: medianSeconds(run, name) }));
-  const devices = (run.ahead ? [...phases.filter(isWait), ...phases.filter((phase) => !isWait(phase))] : phases)
+  const devices = phases
     .concat({ name: "pause", label: "between steps", style: 5, seconds: medianPause(run) })
     .filter((bar) => bar.seconds > 0)
     .map((bar) => ({ ...bar, start: end, end: (end += bar.seconds) }));
   const sampled = devices.findLast((bar) => bar.name.startsWith("seconds/generate"));
   const suites = devices.find((bar) => bar.name === "seconds/generate_tests");
-  const later = Math.min(medianSeconds(run, "seconds/judge_hidden_after_sampling"), end - (sampled?.end ?? end));
-  const sooner = Math.min(medianSeconds(run, "seconds/judge_hidden") - later, suites?.seconds ?? 0);
-  const wait = devices.find(isWait);
-  const label = `judging behind sampling${run.ahead ? " and updates" : ""}`;
-  const hidden = Math.max(0, sooner) + later;
-  const judge = hidden > 0 ? [{ label, style: 2, start: sampled.end - hidden + later, seconds: hidden, hidden: true }] : [];
+  const hidden = Math.min(medianSeconds(run, "seconds/judge_hidden"), suites?.seconds ?? 0);
+  const wait = devices.find((bar) => bar.name === "seconds/judge_wait");
+  const label = "judging behind sampling";
+  const judge = hidden > 0 ? [{ label, style: 2, start: sampled.end - hidden, seconds: hidden, hidden: true }] : [];
   if (wait) judge.push({ ...wait, label: "judging and scoring that are waited for" });
   return { devices, judge, total: end };
 }

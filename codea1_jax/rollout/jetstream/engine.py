@@ -88,7 +88,7 @@ class JetStreamEngine(engine_api.Engine):
 
     def load_params(self, directory: Path) -> Params:
         """The parameters in a Hugging Face directory, as the engine decodes with them."""
-        convert = to_decode_params(self._model, self._mesh, fp8=self._capacity.fp8)
+        convert = to_decode_params(self._model, self._mesh)
         return convert(load_params(directory, self._model))
 
     def init_decode_state(self) -> DecodeState:

@@ -32,7 +32,7 @@ def started(tmp_path: Path, *programs: str, seconds: float = 30) -> Running:
 def test_a_process_that_ends_before_its_time_is_reported_in_its_own_words(tmp_path):
     reason = "data.source: data/kodcode does not exist; create it: codea1 data prepare kodcode"
     died = f"import sys; sys.exit('codea1: {reason}')"
-    other = "import sys; sys.exit('codea1: host 0 of 2 is gone; this one stops too')"
+    other = "import sys; sys.exit('codea1: lost another host (Gloo)')"
     with pytest.raises(StageFailed, match=f"^{re.escape(reason)}$"):
         started(tmp_path, died, other).wait_for(lambda: False)
 

@@ -35,23 +35,12 @@ def rehearsal_of(preset: str, directory: Path, *overrides: str, devices: int = 1
     return Rehearsal(reload(()), reload, devices, hosts, directory)
 
 
-@pytest.fixture(scope="module")
-def one_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Iterator[Stage]]:
-    """A rehearsal of the Code LLM alone on one device, stage by stage; and its directory."""
-    directory = tmp_path_factory.mktemp("rehearsals") / "golden"
-    return directory, rehearsal_of("micro/golden", directory, *SETTINGS).stages()
-
-
-@pytest.mark.parametrize("name", [*STAGES, "export code"])
-def test_every_stage_of_a_run_on_one_host_works(one_host, name):
-    _, stages = one_host
-    stage = next(stages)
-    assert (stage.name, stage.works) == (name, True), stage.detail
-
-
-def test_the_rehearsed_run_has_all_its_steps_and_is_exported(one_host):
-    directory, stages = one_host
-    assert list(stages) == []
+@pytest.mark.long
+def test_every_stage_of_a_run_on_one_host_works_and_it_is_exported(tmp_path):
+    """The Code LLM alone, in three runs."""
+    directory = tmp_path / "golden"
+    stages = list(rehearsal_of("micro/golden", directory, *SETTINGS).stages())
+    assert [(stage.name, stage.works) for stage in stages] == [(name, True) for name in (*STAGES, "export code")]
     check_what_is_left(directory, "code")
 
 
