@@ -54,10 +54,8 @@ class Slurm(Platform):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The bucket, if there is one, and the run itself. SLURM refuses by itself what it cannot run."""
-        bucket = (checks.bucket(self.job),) if self.job.bucket is not None else ()
-        topology = f"{self.kind}:{self.count * self.options.nodes // self.job.slices}"
-        return (*bucket, *checks.training(self.job, topology))
+        """The run itself. SLURM refuses by itself what it cannot run."""
+        return checks.training(self.job, f"{self.kind}:{self.count * self.options.nodes // self.job.slices}")
 
     def start(self) -> Step:
         """Queues the job, with its log next to the run, unless it is queued already."""

@@ -14,8 +14,9 @@ import time
 from codea1_jax.config import Config, SandboxConfig
 from launch import checks
 from launch.checks import Check
+from launch.hardware import Slice, find_slice
 from launch.job import Job
-from launch.platforms import OfSlices, Step, add_instead, add_slices
+from launch.platforms import Platform, Step, add_instead
 from launch.shell import (
     ATTEMPTS,
     Answer,
@@ -51,7 +52,7 @@ _DELETIONS = 40  # a slice that is being created cannot be deleted yet
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
-class CloudTPU(OfSlices):
+class CloudTPU(Platform):
     """The slices of a run in a zone of a project."""
 
     description = "Cloud TPU VMs: one host, a pod, several slices"
@@ -67,9 +68,17 @@ class CloudTPU(OfSlices):
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
         """Adds the options of slices, gcloud and what is copied."""
+        whole = "the slice, as in v5e:4x4; default: the preset's hardware"
+        parser.add_argument("--tpu", metavar="KIND:SHAPE", help=whole)
+        for option, kind, default, meaning in (
+            ("--slices", int, 1, "number of slices; sets mesh.replica"),
+            ("--retries", int, 3, "how often to restart failed training"),
+            ("--poll", float, 30, "seconds between status checks"),
+        ):
+            parser.add_argument(option, type=kind, default=default, metavar="N", help=meaning)
+        parser.add_argument("--keep", action="store_true", help="`up` keeps the slices")
         parser.add_argument("--project", default=os.environ.get("CLOUDSDK_CORE_PROJECT"), help="$CLOUDSDK_CORE_PROJECT")
         parser.add_argument("--zone", default=os.environ.get("CLOUDSDK_COMPUTE_ZONE"), help="$CLOUDSDK_COMPUTE_ZONE")
-        add_slices(parser)
         capacity = parser.add_mutually_exclusive_group()
         for kind in ("spot", "reserved"):
             capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
@@ -84,9 +93,21 @@ class CloudTPU(OfSlices):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The tree, the bucket, and the run itself. The request for slices fails where zone or quota have none."""
-        bucket = checks.bucket(self.job, self.options.zone)
-        return checks.tree(), bucket, *checks.training(self.job, self.slice.name)
+        """The tree, and the run itself. The request for slices fails where zone or quota have none."""
+        return checks.tree(), *checks.training(self.job, self.slice.name)
+
+    @property
+    def slice(self) -> Slice:
+        """One of the slices. Raises Refused if none is named."""
+        name = self.options.tpu or (self.config.hardware if self.config else None)
+        if name is None:
+            raise Refused("--tpu: give a slice, as in v5e:4x4, or a preset that is made for one")
+        return find_slice(name)
+
+    @property
+    def retries(self) -> int:
+        """How often failed training is restarted; a machine that fails its tests would fail them again."""
+        return 0 if self.options.proves else self.options.retries
 
     # --- steps ----------------------------------------------------------------------------------------
 
@@ -128,6 +149,10 @@ class CloudTPU(OfSlices):
     def stop(self) -> Step:
         """Stops training on every worker; training saves its state."""
         return Step((self._on_workers("stop", seconds=STOP_SECONDS),))
+
+    def copy(self) -> Step:
+        """Copies the results."""
+        return Step(self.job.results())
 
     def delete(self) -> Step:
         """Deletes the slices and the request for them."""

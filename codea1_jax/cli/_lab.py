@@ -106,10 +106,12 @@ def _runner(options: argparse.Namespace) -> Runner:
     kind = _kind(options)
     if not kind:
         raise UserError("--launch: name the hardware, as in --hardware v5e:4x4")
-    if platform in ("tpu", "gke") and kind not in SINGLE_HOST:
+    if platform not in ("tpu", "slurm"):
+        raise UserError(f"--launch {platform}: the platforms are tpu and slurm")
+    if platform == "tpu" and kind not in SINGLE_HOST:
         if find_hardware(options.hardware).is_tpu:
-            raise UserError(f"--launch {platform}: {kind} is on GKE alone, where evaluations cannot be launched")
-        raise UserError(f"--launch {platform}: {options.hardware} is not a TPU; use slurm or gpu")
+            raise UserError(f"--launch tpu: {kind} is on GKE alone, where nothing can be launched")
+        raise UserError(f"--launch tpu: {options.hardware} is not a TPU; use slurm")
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bucket")
     bucket = parser.parse_known_args(more)[0].bucket if platform == "tpu" else None

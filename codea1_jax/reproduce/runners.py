@@ -8,7 +8,6 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.reproduce.commands import Command, Kind, Needs, Words
 from codea1_jax.reproduce.experiments import SUMMARY
 from data_pipeline.hub import hub_name
@@ -65,9 +64,7 @@ class Launched:
         return self._command(name, (preset, *overrides, *self.options), "training", needs)
 
     def evaluate(self, name: str, kind: str, data: str, options: Words, needs: Needs) -> Command:
-        """The same with an evaluation in place of training. Raises UserError if the platform cannot do that."""
-        if self.platform not in ("tpu", "slurm", "gpu"):
-            raise UserError(f"{self.platform}: evaluations cannot be launched there; use tpu, slurm or gpu")
+        """The same with an evaluation in place of training."""
         single: tuple[str, ...] = ("--nodes", "1") if self.platform == "slurm" else ()
         if self.platform == "tpu":
             single = ("--tpu", SINGLE_HOST[self.hardware], "--slices", "1")

@@ -454,7 +454,7 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
         (("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu"), "--launch tpu: add --bucket gs://"),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "gke --bucket=gs://a/b"),
-            "--launch: gke: evaluations cannot be launched there",
+            "--launch gke: the platforms are tpu and slurm",
         ),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b"),
