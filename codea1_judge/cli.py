@@ -21,7 +21,6 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
     options = _parser().parse_args(arguments)
     from sandbox import SandboxError, SandboxUnavailable  # noqa: PLC0415
 
@@ -36,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(_options: argparse.Namespace) -> int:
-    """Prints what works on this host."""
     from sandbox.host.doctor import report  # noqa: PLC0415
 
     diagnosis = report()
@@ -99,14 +97,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def port(text: str) -> int:
-    """A TCP port. Raises ArgumentTypeError."""
     if not (text.isdecimal() and 0 < int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text} is not a port")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """A count. Raises ArgumentTypeError."""
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)

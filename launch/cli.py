@@ -27,7 +27,6 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud and 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     top = argparse.ArgumentParser(prog="python -m launch", allow_abbrev=False, description="Launch training.")
     top.add_argument("platform", choices=PLATFORMS, help="each has its own --help")

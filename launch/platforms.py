@@ -37,12 +37,10 @@ class Platform:
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the platform's own options."""
         raise NotImplementedError
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must hold before anything is started."""
         raise NotImplementedError
 
     @property
@@ -50,16 +48,13 @@ class Platform:
         return tuple(check.command for check in self.checks)
 
     def check(self) -> Step:
-        """Refuses what cannot work."""
         return Step(self.checking, self.perform_checks)
 
     def perform_checks(self) -> None:
-        """Raises Refused if a check fails."""
         checks.perform(self.checks, self.options.skip)
 
 
 def add_instead(parser: argparse.ArgumentParser) -> None:
-    """What may be run in place of training."""
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host")
     proof = "run `codea1 selftest` on all hosts instead, minutes"

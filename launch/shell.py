@@ -46,13 +46,10 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """The last line of its errors."""
         return next(reversed(self.err.strip().splitlines()), f"exit code {self.code}")
 
 
 class CommandFailed(LaunchError):
-    """A command did not return 0."""
-
     def __init__(self, command: Command, code: int) -> None:
         why = f"no answer within {command.seconds:.0f} s" if code == TIMED_OUT else f"exit code {code}"
         super().__init__(f"{why}: {command}")
@@ -68,7 +65,6 @@ def run(*commands: Command) -> None:
 
 
 def ask(command: Command) -> Answer:
-    """Runs a command and returns its answer."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # a pipe would outlive a timeout
         code = _code(command, out, err)
         out.seek(0)

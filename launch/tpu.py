@@ -53,8 +53,6 @@ _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountM
 
 
 class CloudTPU(Platform):
-    """The slices of a run in a zone of a project."""
-
     description = "Cloud TPU VMs: one host, a pod, several slices"
     steps = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
     needs_bucket = ("check", "start", "copy", "up")
@@ -67,7 +65,6 @@ class CloudTPU(Platform):
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the options of slices, gcloud and what is copied."""
         whole = "the slice, as in v5e:4x4; default: the preset's hardware"
         parser.add_argument("--tpu", metavar="KIND:SHAPE", help=whole)
         for option, kind, default, meaning in (
@@ -98,7 +95,6 @@ class CloudTPU(Platform):
 
     @property
     def slice(self) -> Slice:
-        """One of the slices. Raises Refused if none is named."""
         name = self.options.tpu or (self.config.hardware if self.config else None)
         if name is None:
             raise Refused("--tpu: give a slice, as in v5e:4x4, or a preset that is made for one")
@@ -112,7 +108,6 @@ class CloudTPU(Platform):
     # --- steps ----------------------------------------------------------------------------------------
 
     def create(self) -> Step:
-        """Requests the slices, and waits for them."""
         return Step((self._request(), self._describe()), self._acquire)
 
     def install(self) -> Step:
@@ -139,11 +134,9 @@ class CloudTPU(Platform):
         return Step((*self.job.upload(), self._train()))
 
     def logs(self) -> Step:
-        """Follows the first worker's log until training ends there."""
         return Step((self._on_workers("logs", which="0", seconds=None),))
 
     def status(self) -> Step:
-        """Shows the state of the slices, and of training on every worker."""
         return Step((self._describe(), self._ask_workers()))
 
     def stop(self) -> Step:
@@ -151,11 +144,9 @@ class CloudTPU(Platform):
         return Step((self._on_workers("stop", seconds=STOP_SECONDS),))
 
     def copy(self) -> Step:
-        """Copies the results."""
         return Step(self.job.results())
 
     def delete(self) -> Step:
-        """Deletes the slices and the request for them."""
         return Step((self._delete(), self._describe()), self._release)
 
     def up(self) -> Step:
@@ -194,7 +185,6 @@ class CloudTPU(Platform):
         return self._on_workers("start", job.folder, job.directory, *job.arguments(*job.read_from_bucket()))
 
     def _ask_workers(self) -> Command:
-        """Asks every worker for the state of training; `read_training` reads the answer."""
         return self._on_workers("status", seconds=ASK_SECONDS)
 
     def _on_workers(self, *words: str, which: str = "all", seconds: float | None = 600) -> Command:
@@ -264,7 +254,6 @@ class CloudTPU(Platform):
         raise LaunchError("the slices were not deleted")
 
     def _state(self) -> str:
-        """The state of the request for slices. Raises LaunchError if it stays unknown."""
         return retry(lambda: read_state(ask(self._describe())), self.options.poll)
 
     def _follow(self) -> frozenset[str]:

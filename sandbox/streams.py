@@ -45,7 +45,6 @@ def encode_stated(text: str, task: Task) -> str | None:
 
 
 def spelled(given: str, expected: str) -> str:
-    """A test as a suite has it: two fenced blocks."""
     return "\n".join((_fenced("input", given), _fenced("output", expected)))
 
 
@@ -60,7 +59,6 @@ def input_identity(text: str) -> str:
 
 
 def encode_output(text: str) -> str:
-    """The canonical text of an output."""
     spaced = _spaced(text)
     if len(spaced) > MAX_COMPARED:
         return f"sha256:{hashlib.sha256(spaced.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -68,7 +66,6 @@ def encode_output(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """The tokens of a text, with a blank between two of them."""
     parts, start = [], 0
     while start < len(text):
         blank = _BLANK.search(text, start + _SPLIT_AT_ONCE)

@@ -13,8 +13,6 @@ from sandbox.jobs import SandboxError
 
 @dataclass
 class Task:
-    """A job on its way through the pool."""
-
     progress: Progress
     future: Future[Any]
     attempts: int = 0
@@ -37,7 +35,6 @@ class Backlog:
 
     @property
     def waiting(self) -> int:
-        """Tasks that no thread has taken."""
         return len(self._tasks)
 
     def put(self, task: Task) -> None:
@@ -84,7 +81,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def leave(self, outage: str) -> None:
-        """A thread takes no more tasks, for the reason `outage`."""
         with self._filled:
             self.working -= 1
             if not self.working:
@@ -92,7 +88,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def rejoin(self) -> None:
-        """A thread that left takes tasks again."""
         with self._filled:
             self.working += 1
             self._outage = None
@@ -107,7 +102,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def wait_closed(self, seconds: float) -> bool:
-        """Whether the backlog is closed, or will be within `seconds`."""
         with self._drained:
             return self._drained.wait_for(lambda: self._closed, seconds)
 

@@ -18,8 +18,6 @@ def _steps(job: AnyJob, limits: Limits) -> Steps[Any]:
 
 
 class Progress:
-    """A job, what its next process needs, and what those before it did."""
-
     def __init__(self, job: AnyJob, limits: Limits) -> None:
         self.job = job
         self.limits = limits
