@@ -140,8 +140,8 @@ def _is_same(printed: str, expected: str) -> bool:
         return True
     try:
         a, b = float(printed), float(expected)
-    except ValueError:
+        if a.is_integer() and b.is_integer():
+            return Decimal(printed) == Decimal(expected)
+    except (ValueError, ArithmeticError):  # a Decimal may have no such exponent
         return False
-    if a.is_integer() and b.is_integer():
-        return Decimal(printed) == Decimal(expected)
     return abs(a - b) < _CLOSE * max(abs(b), _LEAST)

@@ -19,7 +19,7 @@ from sandbox.syntax import parse_expression
 
 MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest stands for its tokens as they are written
 
-_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,308})", re.ASCII)  # as long as a float can be
 _FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
 _BLANK = re.compile(r"\s")
 _SPLIT_AT_ONCE = 1 << 16  # characters: the list of all tokens of an output may take twenty times its memory

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from sandbox.host.backlog import Backlog, Task
+from sandbox.host.backlog import Backlog
 from sandbox.host.cgroup import EACH_PROCESS, grant
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
@@ -88,9 +87,8 @@ class SandboxPool(Judge):
         assert isinstance(job, AnyJob)
         progress = Progress(job, job.limits or self.limits)
         _refuse_beyond_own(progress.limits)
-        future: Future[Any] = Future()
-        self._backlog.put(Task(progress, future))
-        return future
+        self._backlog.put(progress)
+        return progress.future
 
     @property
     def worker_pids(self) -> tuple[int, ...]:

@@ -74,9 +74,9 @@ def test_manifests_and_service_agree():
     (port,), (served,) = CONTAINER["ports"], MANIFESTS["Service"]["spec"]["ports"]
     assert port["containerPort"] == served["port"] == options.port
     with SandboxPool(workers=1) as pool, running(make_app(pool)) as address:
-        for probe in ("readinessProbe", "livenessProbe"):
-            assert CONTAINER[probe]["httpGet"]["port"] == port["name"]
-            assert answer_to(address + CONTAINER[probe]["httpGet"]["path"])[0] == 200
+        assert CONTAINER["livenessProbe"]["tcpSocket"]["port"] == port["name"]
+        assert CONTAINER["readinessProbe"]["httpGet"]["port"] == port["name"]
+        assert answer_to(address + CONTAINER["readinessProbe"]["httpGet"]["path"])[0] == 200
 
 
 def test_the_image_holds_the_whole_judge():
