@@ -54,11 +54,9 @@ class Channel:
         self._queue: asyncio.Queue[list[Piece] | EngineFailure] = asyncio.Queue()
 
     def put(self, pieces: list[Piece] | EngineFailure) -> None:
-        """Passes pieces on, from the decoding thread."""
         self._loop.call_soon_threadsafe(self._queue.put_nowait, pieces)
 
     def cancel(self) -> None:
-        """Called when the client has its answer, or has gone."""
         self.cancelled = True
 
     async def __aiter__(self) -> AsyncIterator[list[Piece]]:
@@ -121,7 +119,6 @@ class Batcher:
         return self._sampler.compile_all(self._rollout, self._controls(self._rollout.schedule.samples()))
 
     def start(self) -> None:
-        """Takes orders from now on."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -132,7 +129,6 @@ class Batcher:
 
     @property
     def live(self) -> bool:
-        """Whether orders are taken."""
         return self._thread.is_alive() and self._over is None
 
     @property

@@ -77,7 +77,6 @@ class _Service:
         return web.json_response(self._card())
 
     def _card(self) -> dict[str, Any]:
-        """The model as OpenAI's and vLLM's clients read it."""
         limits = self._batcher.limits
         return {
             "id": self._name,

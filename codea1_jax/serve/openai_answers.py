@@ -27,7 +27,6 @@ class Answer:
         }
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Takes in what a block brought."""
         for piece in pieces:
             self._completion_tokens += len(piece.tokens)
             self._choices[piece.choice].append(piece)
@@ -54,7 +53,6 @@ class Answer:
         return {**self._head, "object": kind, "choices": choices}
 
     def _choice(self, pieces: Sequence[Piece], *, first: bool, delta: bool = False) -> Json:
-        """A sample, or what these pieces of it add."""
         text = "".join(piece.text for piece in pieces)
         shared = {"index": pieces[-1].choice, "finish_reason": pieces[-1].finish, "logprobs": None}
         if not self._chat:

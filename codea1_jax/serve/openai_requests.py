@@ -57,7 +57,6 @@ class ChatMessage(_Part):
     name: str | None = None
 
     def plain(self) -> dict[str, str]:
-        """As the chat template wants it."""
         content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
         return {"role": "system" if self.role == "developer" else self.role, "content": content}
 
@@ -81,7 +80,6 @@ class GenerationRequest(_Part):
     repetition_penalty: One = 1
     min_p: Neutral = 0
     logit_bias: dict[str, float] = Field(default={}, max_length=0)
-    logprobs: Literal[False] = False
 
     def stops(self) -> tuple[str, ...]:
         """The texts before which samples are cut. Raises BadRequest for an empty or a long one, and for many."""
@@ -94,13 +92,10 @@ class GenerationRequest(_Part):
 
 
 class CompletionRequest(GenerationRequest):
-    """POST /v1/completions."""
-
     prompt: str | list[int] | list[str] | list[list[int]]
     echo: Literal[False] = False
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
-        """Every prompt in tokens."""
         given: Any = self.prompt
         prompts = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
         return [tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in prompts]
@@ -111,10 +106,9 @@ class CompletionRequest(GenerationRequest):
 
 
 class ChatRequest(GenerationRequest):
-    """POST /v1/chat/completions."""
-
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: Literal[False] = False
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """The conversation in tokens. Raises BadRequest if the model has no chat template, or it refuses the turns."""

@@ -42,7 +42,6 @@ class TokenBytes:
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """In which vocabularies of bytes are written."""
         return {character: byte for byte, character in bytes_to_unicode().items()}
 
 
