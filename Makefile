@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -60,7 +60,7 @@ lint: .venv/dev
 	$(LATER) $(BIN)/ruff check .
 	$(LATER) $(BIN)/ruff format --check .
 	$(LATER) $(BIN)/pyright
-	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh scripts/release_check.sh tests/support/cgroup_vm.sh
+	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/release_check.sh tests/support/cgroup_vm.sh
 
 # Lint takes the time in which the tests wait for a jail or a process.
 test:
@@ -112,10 +112,6 @@ rehearse-all: .venv/base
 		passed="rehearsals/$$(echo "$$preset" | tr / -).passed"; \
 		[ -e "$$passed" ] || { $(BIN)/codea1 rehearse "$$preset" $(WITH) && touch "$$passed"; } || exit 1; \
 	done
-
-# Packs what a first run on a GPU takes where there is no network; docs/gpu.md says how it is run.
-first-light: .venv/base
-	scripts/first_light.sh pack $(TO)
 
 bench-model: .venv/base
 	$(BIN)/python benches/bench_model.py

@@ -97,8 +97,6 @@ def as_script(job: Job) -> str:
 
 
 def run_each(command: Sequence[str], batch: Sequence[Job], processes: int) -> None:
-    """One process per program, its script on standard input."""
-
     def run(job: Job) -> None:
         result = subprocess.run(command, input=as_script(job), capture_output=True, text=True, check=True)
         assert result.stdout.count("\n") == len(job.calls)
@@ -108,8 +106,6 @@ def run_each(command: Sequence[str], batch: Sequence[Job], processes: int) -> No
 
 
 def run_streams(python: str, batch: Sequence[Job], processes: int) -> None:
-    """One process per test, its input on standard input."""
-
     def run(program: str, text: str) -> None:
         result = subprocess.run([python, "-c", program], input=text, capture_output=True, text=True, check=True)
         assert result.stdout.count("\n") == 10
@@ -149,12 +145,10 @@ def compare_streams(pool: SandboxPool, workers: int, rounds: int) -> dict[str, l
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of what the rounds compare."""
     return statistics.median([first / second for first, second in zip(ours, theirs, strict=True)])
 
 
 def latencies(pool: SandboxPool) -> list[float]:
-    """Milliseconds from submission to result, one program at a time."""
     return sorted(1e3 * seconds(lambda job=job: pool.execute([job])) for job in jobs(100))
 
 

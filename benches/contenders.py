@@ -36,8 +36,6 @@ def environment(name: str, packages: Sequence[str]) -> Path:
 
 
 class Contender:
-    """A process that has been started; `ask` gives it a turn."""
-
     def __init__(self, python: Path | str, script: str, *arguments: object) -> None:
         self._name = Path(script).stem
         command = [str(python), str(Path(__file__).with_name(script)), *map(str, arguments)]
@@ -65,7 +63,6 @@ class Contender:
         return self.ask()
 
     def stop(self) -> None:
-        """Lets the process end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)

@@ -81,5 +81,4 @@ def speedups(turns: Turns) -> dict[str, float]:
 
 
 def finish(bench: str, ratios: Mapping[str, Any], **figures: Any) -> None:
-    """Prints the line of JSON."""
     print(json.dumps({"bench": bench, "ratios": ratios, **figures}))

@@ -14,8 +14,6 @@ from trl import GRPOConfig, GRPOTrainer
 
 
 class Turns(TrainerCallback):
-    """A training step is a turn."""
-
     def __init__(self) -> None:
         self._turns = turns()
 
@@ -25,7 +23,6 @@ class Turns(TrainerCallback):
 
 
 def number_tokenizer(size: int) -> PreTrainedTokenizerFast:
-    """Of texts that are token ids."""
     core = Tokenizer(models.WordLevel({str(i): i for i in range(size)}, unk_token="0"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="0", eos_token="1", padding_side="left")

@@ -59,7 +59,6 @@ def main(names: list[str]) -> int:
 
 
 def write(plans: Mapping[str, Planned], hours: Mapping[str, Sequence[float]]) -> None:
-    """Writes both documents, with all of these that are presets."""
     plans = {name: plans[name] for name in sorted(plans) if name in preset_names()}
     hours = {name: hours[name] for name in sorted(hours) if name in preset_names()}
     write_plans(Plans(compilers(), plans, hours))
@@ -88,7 +87,6 @@ def _planned_like(name: str) -> str:
 
 
 def step_seconds(run: PlannedRun, step: StepCalls, plan: Plan) -> tuple[float, float]:
-    """A step's seconds, least and expected."""
     each = {row.phase: row.seconds[row.bound] for row in plan.rows}
     least = sum(work.calls * each[phase] for phase, work in layout_table(run, FILL).items())
     expected = {phase: calls.count * plan.call_seconds[phase] for phase, calls in step.calls.items()}

@@ -50,18 +50,15 @@ class Published:
 
     @property
     def config(self) -> Config:
-        """The same run here."""
         return load(Config, self.preset, self.overrides)
 
     @property
     def hardware(self) -> Hardware:
-        """What it ran on."""
         assert self.config.hardware is not None  # every override names it
         return find_hardware(self.config.hardware)
 
     @property
     def planned(self) -> PlannedRun:
-        """The same run here, on that hardware."""
         return make_planned_run(self.config, self.hardware)
 
     @property
@@ -81,7 +78,6 @@ class Published:
 
     @property
     def limit(self) -> float:
-        """Seconds that no program can undercut."""
         return limit_seconds(self.planned, self.hardware, self.step)
 
     def forecast(self) -> float:
@@ -95,7 +91,6 @@ class Published:
 
 
 def read_published() -> list[Published]:
-    """All runs that a forecast is held against."""
     return [Published(**entry) for entry in yaml.safe_load(RUNS.read_text())]
 
 

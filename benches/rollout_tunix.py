@@ -16,8 +16,6 @@ PAD, NEVER = 0, -1
 
 
 class Numbers:
-    """A tokenizer of texts that are numbers already."""
-
     def encode(self, text: str) -> list[int]:
         return list(map(int, text.split()))
 

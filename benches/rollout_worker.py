@@ -36,7 +36,6 @@ class Workload:
 
 
 def answer(directory: Path, play: Callable[[Workload], object]) -> None:
-    """Plays the workload that each turn names."""
     workloads = {name: Workload(**fields) for name, fields in json.loads((directory / WORKLOADS).read_text()).items()}
     for name in turns():
         play(workloads[name])

@@ -1,4 +1,4 @@
-"""`codea1-judge check`, `serve` and `audit`; in the trainer's command line `codea1 sandbox` and `codea1 data audit`.
+"""`codea1-judge check` and `serve`, which the trainer's command line has as `codea1 sandbox`.
 
 Exit codes: 0 done; 1 failed for an external reason; 2 bad input, or programs cannot be judged here (one line names it
 and the fix). What a command needs is imported when it runs, because the trainer's `--help` also lists its options.
@@ -7,7 +7,6 @@ and the fix). What a command needs is imported when it runs, because the trainer
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
     options = _parser().parse_args(arguments)
     from sandbox import SandboxError, SandboxUnavailable  # noqa: PLC0415
 
@@ -36,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(_options: argparse.Namespace) -> int:
-    """Prints what works on this host."""
     from sandbox.host.doctor import report  # noqa: PLC0415
 
     diagnosis = report()
@@ -69,19 +66,6 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def audit(options: argparse.Namespace) -> int:
-    """Prints what passes a dataset's checks and should not. Raises ValueError, SandboxError and OSError."""
-    from data_pipeline import load  # noqa: PLC0415
-    from data_pipeline.audit import audit_lines, audit_problems  # noqa: PLC0415
-    from sandbox import SandboxPool  # noqa: PLC0415
-
-    problems = load(options.data).problems
-    with SandboxPool(options.workers, preload=options.preload) as pool:
-        results = audit_problems(problems, pool)
-    print(json.dumps(results | {"data": options.data}) if options.json else "\n".join(audit_lines(results)))
-    return 0
-
-
 def add_commands(commands: Commands) -> None:
     """Registers those that the trainer's command line has as `codea1 sandbox`."""
     checked = commands.add_parser("check", help="check which parts of the judge work on this host, and suggest fixes")
@@ -90,7 +74,10 @@ def add_commands(commands: Commands) -> None:
     served.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
     served.add_argument("--port", type=port, default=8787, help="default: %(default)s")
     served.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
-    _add_jails(served, "jails kept; default: one per core")
+    served.add_argument("--workers", type=positive, help="jails kept; default: one per core")
+    served.add_argument(
+        "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
+    )
     served.add_argument(
         "--max-seconds", type=positive, default=600, help="most that a request may ask for; default: %(default)s"
     )
@@ -99,14 +86,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def port(text: str) -> int:
-    """A TCP port. Raises ArgumentTypeError."""
     if not (text.isdecimal() and 0 < int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text} is not a port")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """A count. Raises ArgumentTypeError."""
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)
@@ -116,18 +101,4 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("codea1-judge", description="Judge untrusted Python programs.", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_commands(commands)
-    audited = commands.add_parser(
-        "audit", help="list the checks and tests that programs pass which should not", allow_abbrev=False
-    )
-    audited.add_argument("data", help="file or folder: problems with checks or tests")
-    _add_jails(audited, "jails; default: seven for every eight cores")
-    audited.add_argument("--json", action="store_true", help="print one JSON document on one line")
-    audited.set_defaults(run=audit)
     return parser
-
-
-def _add_jails(parser: argparse.ArgumentParser, workers: str) -> None:
-    parser.add_argument("--workers", type=positive, help=workers)
-    parser.add_argument(
-        "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
-    )

@@ -81,7 +81,6 @@ class Judge:
         return self._judge.execute([CheckJob(program, check, entry_point, limits)])[0]
 
     def close(self) -> None:
-        """Finish what was submitted, then end the jails."""
         self._judge.close()
 
     def __enter__(self) -> Self:
@@ -93,7 +92,6 @@ class Judge:
     def _read_tests(
         self, tests: Problem | tuple[str | tuple[str, ...], ...], entry_point: str
     ) -> tuple[Problem, tuple[Test, ...]]:
-        """A problem, and its tests with the values that they state. Raises ValueError."""
         problem = tests if isinstance(tests, Problem) else problem_of(tests, entry_point)
         read = read_golden_tests(problem)
         if not read:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from data_pipeline.benchmark import Benchmark, check_samples, make_benchmark
+from data_pipeline.benchmark import check_samples, make_benchmark
 from data_pipeline.mutants import sample_mutants
 from data_pipeline.problem import Problem
 from sandbox import Judge, Status, Task
@@ -60,22 +60,15 @@ LYING: Mapping[str, str] = {
 def audit_problems(
     problems: Sequence[Problem], judge: Judge, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """What `audit` finds, and which problems cannot be judged. Raises ValueError if none can, and SandboxError."""
+    """By benchmark how many problems were audited, and pass what they should not; and by problem what it passes.
+
+    Of a class nothing but mutants is tried. Raises ValueError if no problem can be judged, and SandboxError.
+    """
     benchmark = make_benchmark(problems, judge)
     unjudged = {refusal.id: refusal.reason for refusal in benchmark.unjudged}
     if not benchmark.problems:
         raise ValueError(f"no problem of it can be judged ({next(iter(unjudged.values()), 'there is none')})")
-    return audit(benchmark, judge, progress) | {"unjudged": unjudged}
-
-
-def audit(
-    benchmark: Benchmark, judge: Judge, progress: Callable[[int, int], None], mutants: int = MUTANTS
-) -> dict[str, Any]:
-    """By benchmark how many problems were audited, and pass what they should not; and by problem what it passes.
-
-    mutants: how many of each solution are tried. Of a class nothing else is. Raises SandboxError if the judge fails.
-    """
-    tried = {problem: programs_of(problem, mutants) for problem in benchmark.problems}
+    tried = {problem: programs_of(problem) for problem in benchmark.problems}
     tried = {problem: kinds for problem, kinds in tried.items() if any(kinds.values())}
     texts = ((problem, [text for kind in kinds.values() for text in kind.values()]) for problem, kinds in tried.items())
     passed: dict[str, dict[str, list[str]]] = {kind: {} for kind in KINDS}
@@ -95,20 +88,19 @@ def audit(
                 passed[kind][problem.id] = passing
             figures[KINDS[kind]] += len(passing) if kind == "mutants" else bool(passing)
         progress(done, len(tried))
-    return {"audited": audited, **{KINDS[kind]: problems for kind, problems in passed.items()}}
+    return {"audited": audited, **{KINDS[kind]: found for kind, found in passed.items()}, "unjudged": unjudged}
 
 
-def programs_of(problem: Problem, mutants: int) -> dict[str, dict[str, str]]:
-    """The programs that a problem's checks should not pass, by kind and what each does."""
+def programs_of(problem: Problem) -> dict[str, dict[str, str]]:
     tried: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
     if problem.task is Task.FUNCTION:
         tried["trivial"] = dict(zip(TRIVIAL, trivial_programs(problem.entry_point), strict=True))
         tried["lying"] = {name: text.format(name=problem.entry_point) for name, text in LYING.items()}
     elif problem.task is Task.STREAM:
         tried["trivial"] = dict(TRIVIAL_SCRIPTS)
-    if problem.solution and mutants:
+    if problem.solution:
         plain = ast.unparse(ast.parse(problem.solution))
-        tried["mutants"] = {_change(plain, mutant): mutant for mutant in sample_mutants(problem.solution, mutants, 0)}
+        tried["mutants"] = {_change(plain, mutant): mutant for mutant in sample_mutants(problem.solution, MUTANTS, 0)}
     return tried
 
 
@@ -127,7 +119,7 @@ def audit_lines(results: Mapping[str, Any]) -> list[str]:
         for problem, names in results[figure].items()
     ]
     lines += [f"mutants survive: {problem}: {'; '.join(changes)}" for problem, changes in results["survived"].items()]
-    lines += [f"cannot be judged: {problem}: {reason}" for problem, reason in results.get("unjudged", {}).items()]
+    lines += [f"cannot be judged: {problem}: {reason}" for problem, reason in results["unjudged"].items()]
     width = max(map(len, ("checks of", *results["audited"])))
     lines.append(f"{'checks of':{width}}  problems  pass trivial  pass lying  mutants  survive")
     for benchmark, figures in results["audited"].items():

@@ -68,24 +68,20 @@ class Benchmark:
     unsound: tuple[Refusal, ...]
 
     def within(self, limits: LimitsOf) -> "Benchmark":
-        """The same under these limits."""
         if limits == "ours":
             return self
         return replace(self, limits={problem: paper_limits(problem, limits) for problem in self.limits})
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The sound problems, in order."""
         return tuple(self.limits)
 
     @property
     def missing_packages(self) -> Counter[str]:
-        """How many problems need each package that the judge's Python lacks."""
         return Counter(refusal.reason.split()[1].rstrip(",") for refusal in self.missing)
 
     @property
     def unjudged(self) -> tuple[Refusal, ...]:
-        """All that cannot be judged."""
         return self.missing + self.unsound
 
     @property
@@ -224,7 +220,6 @@ def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
 
 
 def _whole(verdicts: Verdicts) -> CheckResult:
-    """All verdicts as one: that of the first test that was not passed, if any."""
     failed = next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
     return CheckResult(verdicts.loaded, failed, verdicts.cpu_seconds)
 
@@ -241,7 +236,6 @@ def _unknown_limits(problem: Problem) -> Limits:
 
 
 def _limits(reference_seconds: float) -> Limits:
-    """What a sample may use, from what the reference used for the whole check."""
     allowed = min(LONGEST_CHECK, SLOWER * reference_seconds)
     call = max(SHORTEST_CALL, allowed)
     quick = Limits(memory_mb=MEMORY_MB, call_seconds=call)

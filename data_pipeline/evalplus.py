@@ -89,7 +89,6 @@ def _extra(row: Row) -> Row:
 
 
 def _called_function(solution: str, examples: Sequence[str]) -> str:
-    """The function of the solution that the examples call."""
     calls = [
         node.func for example in examples for node in ast.walk(parse(example, "the test")) if isinstance(node, ast.Call)
     ]

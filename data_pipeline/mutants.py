@@ -61,7 +61,6 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
 
 
 def _changed(tree: ast.Module, node: ast.AST, field: str, value: Any) -> str:
-    """The program with the change, which is taken back."""
     before = getattr(node, field)
     setattr(node, field, value)
     try:

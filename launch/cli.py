@@ -15,20 +15,18 @@ from collections.abc import Mapping, Sequence
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.training.sources import sources_of
-from launch.gke import GKE
 from launch.job import Job
 from launch.platforms import Platform, Step
 from launch.shell import LaunchError, Refused, run
 from launch.slurm import Slurm
 from launch.tpu import CloudTPU
 
-PLATFORMS: Mapping[str, type[Platform]] = {"tpu": CloudTPU, "gke": GKE, "slurm": Slurm}
+PLATFORMS: Mapping[str, type[Platform]] = {"tpu": CloudTPU, "slurm": Slurm}
 
-_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud, Kubernetes and SLURM all take
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud and SLURM both take
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     top = argparse.ArgumentParser(prog="python -m launch", allow_abbrev=False, description="Launch training.")
     top.add_argument("platform", choices=PLATFORMS, help="each has its own --help")
@@ -56,16 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    def convert_arg_line_to_args(self, arg_line: str) -> list[str]:
-        """The arguments in a line of an @file."""
-        return shlex.split(arg_line, comments=True)
-
-
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of a platform's arguments."""
+def _parser(name: str) -> argparse.ArgumentParser:
     platform = PLATFORMS[name]
-    parser = _Parser(prog=f"python -m launch {name}", description=platform.description, fromfile_prefix_chars="@")
+    parser = argparse.ArgumentParser(f"python -m launch {name}", description=platform.description)
     parser.add_argument("step", choices=platform.steps, help="`up` performs all of them")
     parser.add_argument("name", help="name of the run")
     parser.add_argument("preset", nargs="?", help="as for `codea1 train`")
@@ -73,17 +64,17 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
     parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
-    parser.set_defaults(eval="", proves=False, slices=1)
+    parser.set_defaults(slices=1)
     platform.add_options(parser)
     return parser
 
 
 def _step(name: str, arguments: Sequence[str]) -> tuple[argparse.Namespace, Step]:
     """The options, and the step that they ask for. Raises Refused or UserError if they contradict or lack something."""
-    platform, options = PLATFORMS[name], parser_of(name).parse_intermixed_args(arguments)
+    platform, options = PLATFORMS[name], _parser(name).parse_intermixed_args(arguments)
     if not _NAME.fullmatch(options.name):
         raise Refused(f"{options.name}: a name has up to 40 lower-case letters, digits and hyphens, a letter first")
-    if options.preset is None and options.step in ("check", "manifest", "start", "up"):
+    if options.preset is None and options.step in ("check", "start", "up"):
         raise Refused(f"{options.step}: give a preset, as in `python -m launch ... {options.step} NAME micro/a1`")
     if options.bucket is None and options.step in platform.needs_bucket:
         raise Refused("--bucket: give the place for checkpoints and results, as in gs://bucket/folder")

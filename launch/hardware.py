@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from codea1_jax.common.chips import find_hardware
 from launch.shell import Refused
 
 _FLAT = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
@@ -14,27 +13,20 @@ _DEEP = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8",
 
 @dataclass(frozen=True)
 class Generation:
-    """A TPU generation's names.
+    """A TPU generation's names: of its accelerator types, in which a chip counts for `units`, and of its runtime."""
 
-    accelerator: in types of accelerators; None if the Cloud TPU API does not support it. units: what a chip counts for
-    there. gke: the label of its nodes. shapes: of its accelerator types, one for every size.
-    """
-
-    accelerator: str | None
+    accelerator: str
     runtime: str
     units: int
-    gke: str
-    shapes: tuple[str, ...]
+    shapes: tuple[str, ...]  # one for every size
 
 
-# Runtime versions: cloud.google.com/tpu/docs/runtimes. Node labels: cloud.google.com/kubernetes-engine/docs/concepts/
-# plan-tpus.
+# cloud.google.com/tpu/docs/runtimes
 GENERATIONS = {
-    "v4": Generation("v4", "tpu-ubuntu2204-base", 2, "tpu-v4-podslice", _DEEP),
-    "v5e": Generation("v5litepod", "v2-alpha-tpuv5-lite", 1, "tpu-v5-lite-podslice", _FLAT),
-    "v5p": Generation("v5p", "v2-alpha-tpuv5", 2, "tpu-v5p-slice", _DEEP),
-    "v6e": Generation("v6e", "v2-alpha-tpuv6e", 1, "tpu-v6e-slice", _FLAT),
-    "tpu7x": Generation(None, "", 1, "tpu7x", _DEEP),
+    "v4": Generation("v4", "tpu-ubuntu2204-base", 2, _DEEP),
+    "v5e": Generation("v5litepod", "v2-alpha-tpuv5-lite", 1, _FLAT),
+    "v5p": Generation("v5p", "v2-alpha-tpuv5", 2, _DEEP),
+    "v6e": Generation("v6e", "v2-alpha-tpuv6e", 1, _FLAT),
 }
 
 
@@ -52,18 +44,8 @@ class Slice:
 
     @property
     def accelerator_type(self) -> str:
-        """Its name in the Cloud TPU API. Raises Refused if the API does not support it."""
-        if self.generation.accelerator is None:
-            raise Refused(f"--tpu {self.name}: the Cloud TPU API does not support it; use `python -m launch gke`")
+        """Its name in the Cloud TPU API."""
         return f"{self.generation.accelerator}-{self.chips * self.generation.units}"
-
-    @property
-    def hosts(self) -> int:
-        return find_hardware(self.name).hosts
-
-    @property
-    def chips_per_host(self) -> int:
-        return self.chips // self.hosts
 
 
 def find_slice(name: str) -> Slice:

@@ -16,7 +16,6 @@ CODEA1 = (sys.executable, "-m", "codea1_jax")
 
 
 def codea1(*arguments: str) -> tuple[str, ...]:
-    """The words of a `codea1` command in this environment."""
     return (*CODEA1, *arguments)
 
 
@@ -40,17 +39,14 @@ class Job:
 
     @property
     def trains(self) -> bool:
-        """Whether it is a training run, with questions, a plan and a rehearsal."""
         return not (self.evaluation or self.proves)
 
     @property
     def directory(self) -> str:
-        """The run's directory, relative to where training is started."""
         return f"runs/{self.name}"
 
     @property
     def folder(self) -> str:
-        """The folder of this run in the bucket."""
         return f"{self.bucket}/{self.name}"
 
     def arguments(self, *more: str) -> tuple[str, ...]:
@@ -67,16 +63,13 @@ class Job:
 
     @property
     def copies(self) -> Mapping[Source, str]:
-        """The sources on this machine, each with its copy in the bucket, which workers read."""
         local = (source for source in self.sources if not source.place.startswith(BUCKET))
         return {source: f"{self.folder}/{source.key}/{PurePath(source.place).name}" for source in local}
 
     def read_from_bucket(self) -> tuple[str, ...]:
-        """Overrides that make workers read the copies."""
         return tuple(f"{source.key}={copy}" for source, copy in self.copies.items())
 
     def upload(self) -> tuple[Command, ...]:
-        """Makes the copies."""
         storage = ("gcloud", "storage")
         return tuple(
             Command((*storage, "cp", source.place, copy))
@@ -86,7 +79,6 @@ class Job:
         )
 
     def results(self) -> tuple[Command, ...]:
-        """Copies the run's results from the bucket. They outlive the machines."""
         return (
             Command(("mkdir", "-p", self.directory)),
             Command(("gcloud", "storage", "rsync", "--recursive", f"{self.folder}/run", self.directory), seconds=3600),

@@ -30,12 +30,10 @@ class Command:
     """A program with its arguments. `seconds` is its time limit; None: no limit."""
 
     words: tuple[str, ...]
-    stdin: str | None = None
     seconds: float | None = 600
 
     def __str__(self) -> str:
-        line = shlex.join(self.words)
-        return f"{line} <<'EOF'\n{self.stdin}EOF" if self.stdin else line
+        return shlex.join(self.words)
 
 
 @dataclass(frozen=True)
@@ -48,17 +46,13 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """The last line of its errors."""
         return next(reversed(self.err.strip().splitlines()), f"exit code {self.code}")
 
 
 class CommandFailed(LaunchError):
-    """A command did not return 0."""
-
     def __init__(self, command: Command, code: int) -> None:
         why = f"no answer within {command.seconds:.0f} s" if code == TIMED_OUT else f"exit code {code}"
-        super().__init__(f"{why}: {shlex.join(command.words)}")
-        self.code = code
+        super().__init__(f"{why}: {command}")
 
 
 def run(*commands: Command) -> None:
@@ -71,7 +65,6 @@ def run(*commands: Command) -> None:
 
 
 def ask(command: Command) -> Answer:
-    """Runs a command and returns its answer."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # a pipe would outlive a timeout
         code = _code(command, out, err)
         out.seek(0)
@@ -108,8 +101,7 @@ def _code(command: Command, out=None, err=None) -> int:
     try:
         return subprocess.run(
             command.words,
-            input=command.stdin,
-            stdin=subprocess.DEVNULL if command.stdin is None else None,
+            stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             text=True,

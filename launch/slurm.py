@@ -35,7 +35,6 @@ class Slurm(Platform):
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the options of GPUs, nodes and sbatch."""
         parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of machines")
         parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
         parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
@@ -54,10 +53,8 @@ class Slurm(Platform):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The bucket, if there is one, and the run itself. SLURM refuses by itself what it cannot run."""
-        bucket = (checks.bucket(self.job),) if self.job.bucket is not None else ()
-        topology = f"{self.kind}:{self.count * self.options.nodes // self.job.slices}"
-        return (*bucket, *checks.training(self.job, topology))
+        """The run itself. SLURM refuses by itself what it cannot run."""
+        return checks.training(self.job, f"{self.kind}:{self.count * self.options.nodes // self.job.slices}")
 
     def start(self) -> Step:
         """Queues the job, with its log next to the run, unless it is queued already."""
@@ -65,7 +62,6 @@ class Slurm(Platform):
         return Step(commands, lambda: self._queue(check=False))
 
     def logs(self) -> Step:
-        """Follows the log until the job has left the queue."""
         follow = (
             'while kill -0 "$$" && [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done & '
             'tail -n +1 -F --sleep-interval=0.5 --pid="$!" "$1" || true'
@@ -74,7 +70,6 @@ class Slurm(Platform):
         return Step((Command(words, seconds=None),))
 
     def status(self) -> Step:
-        """Shows the job; nothing once it has ended."""
         words = ("squeue", "--me", f"--name={self.job.name}", "--noheader", "--format=%i %T %M %R")
         return Step((Command(words, seconds=ASK_SECONDS),))
 
@@ -83,7 +78,6 @@ class Slurm(Platform):
         return Step((Command(("scancel", "--me", f"--name={self.job.name}"), seconds=ASK_SECONDS),))
 
     def up(self) -> Step:
-        """Checks, queues the job and follows its log."""
         look, *queue = self.start().commands
         logs = self.logs().commands
 
@@ -125,7 +119,6 @@ class Slurm(Platform):
 
 
 def find_gpus(name: str) -> tuple[str, int]:
-    """Kind and count of KIND:COUNT. Raises Refused if there is no such GPU."""
     try:
         hardware = find_hardware(name)
     except UserError as error:

@@ -14,8 +14,9 @@ import time
 from codea1_jax.config import Config, SandboxConfig
 from launch import checks
 from launch.checks import Check
+from launch.hardware import Slice, find_slice
 from launch.job import Job
-from launch.platforms import OfSlices, Step, add_instead, add_slices
+from launch.platforms import Platform, Step, add_instead
 from launch.shell import (
     ATTEMPTS,
     Answer,
@@ -51,9 +52,7 @@ _DELETIONS = 40  # a slice that is being created cannot be deleted yet
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
-class CloudTPU(OfSlices):
-    """The slices of a run in a zone of a project."""
-
+class CloudTPU(Platform):
     description = "Cloud TPU VMs: one host, a pod, several slices"
     steps = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
     needs_bucket = ("check", "start", "copy", "up")
@@ -66,10 +65,17 @@ class CloudTPU(OfSlices):
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Adds the options of slices, gcloud and what is copied."""
+        whole = "the slice, as in v5e:4x4; default: the preset's hardware"
+        parser.add_argument("--tpu", metavar="KIND:SHAPE", help=whole)
+        for option, kind, default, meaning in (
+            ("--slices", int, 1, "number of slices; sets mesh.replica"),
+            ("--retries", int, 3, "how often to restart failed training"),
+            ("--poll", float, 30, "seconds between status checks"),
+        ):
+            parser.add_argument(option, type=kind, default=default, metavar="N", help=meaning)
+        parser.add_argument("--keep", action="store_true", help="`up` keeps the slices")
         parser.add_argument("--project", default=os.environ.get("CLOUDSDK_CORE_PROJECT"), help="$CLOUDSDK_CORE_PROJECT")
         parser.add_argument("--zone", default=os.environ.get("CLOUDSDK_COMPUTE_ZONE"), help="$CLOUDSDK_COMPUTE_ZONE")
-        add_slices(parser)
         capacity = parser.add_mutually_exclusive_group()
         for kind in ("spot", "reserved"):
             capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
@@ -84,14 +90,24 @@ class CloudTPU(OfSlices):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The tree, the bucket, and the run itself. The request for slices fails where zone or quota have none."""
-        bucket = checks.bucket(self.job, self.options.zone)
-        return checks.tree(), bucket, *checks.training(self.job, self.slice.name)
+        """The tree, and the run itself. The request for slices fails where zone or quota have none."""
+        return checks.tree(), *checks.training(self.job, self.slice.name)
+
+    @property
+    def slice(self) -> Slice:
+        name = self.options.tpu or (self.config.hardware if self.config else None)
+        if name is None:
+            raise Refused("--tpu: give a slice, as in v5e:4x4, or a preset that is made for one")
+        return find_slice(name)
+
+    @property
+    def retries(self) -> int:
+        """How often failed training is restarted; a machine that fails its tests would fail them again."""
+        return 0 if self.options.proves else self.options.retries
 
     # --- steps ----------------------------------------------------------------------------------------
 
     def create(self) -> Step:
-        """Requests the slices, and waits for them."""
         return Step((self._request(), self._describe()), self._acquire)
 
     def install(self) -> Step:
@@ -118,19 +134,19 @@ class CloudTPU(OfSlices):
         return Step((*self.job.upload(), self._train()))
 
     def logs(self) -> Step:
-        """Follows the first worker's log until training ends there."""
         return Step((self._on_workers("logs", which="0", seconds=None),))
 
     def status(self) -> Step:
-        """Shows the state of the slices, and of training on every worker."""
         return Step((self._describe(), self._ask_workers()))
 
     def stop(self) -> Step:
         """Stops training on every worker; training saves its state."""
         return Step((self._on_workers("stop", seconds=STOP_SECONDS),))
 
+    def copy(self) -> Step:
+        return Step(self.job.results())
+
     def delete(self) -> Step:
-        """Deletes the slices and the request for them."""
         return Step((self._delete(), self._describe()), self._release)
 
     def up(self) -> Step:
@@ -169,7 +185,6 @@ class CloudTPU(OfSlices):
         return self._on_workers("start", job.folder, job.directory, *job.arguments(*job.read_from_bucket()))
 
     def _ask_workers(self) -> Command:
-        """Asks every worker for the state of training; `read_training` reads the answer."""
         return self._on_workers("status", seconds=ASK_SECONDS)
 
     def _on_workers(self, *words: str, which: str = "all", seconds: float | None = 600) -> Command:
@@ -239,7 +254,6 @@ class CloudTPU(OfSlices):
         raise LaunchError("the slices were not deleted")
 
     def _state(self) -> str:
-        """The state of the request for slices. Raises LaunchError if it stays unknown."""
         return retry(lambda: read_state(ask(self._describe())), self.options.poll)
 
     def _follow(self) -> frozenset[str]:

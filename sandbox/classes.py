@@ -57,7 +57,6 @@ def spelled(call: str, stated: str, name: str) -> str:
 
 
 def called(call: str, name: str) -> str:
-    """What a test does with an object, a line each; the last one is what it looks at."""
     tree = parse_expression(call)
     driven = next(node for node in ast.walk(tree) if is_call_of(node, DRIVER))
     made, calls = driven.args
@@ -74,7 +73,6 @@ def called(call: str, name: str) -> str:
 
 
 def methods(call: str) -> list[str]:
-    """The names of the methods that a test calls, in order."""
     driven = next(node for node in ast.walk(parse_expression(call)) if is_call_of(node, DRIVER))
     calls = driven.args[1]
     return [_parts(each)[0] for each in calls.elts] if isinstance(calls, ast.List) else []
@@ -183,7 +181,6 @@ class _Block:
         return ast.Tuple(bound, ast.Load()) if all(map(self._is_closed, bound)) else None
 
     def _is_closed(self, value: ast.expr) -> bool:
-        """Whether an expression holds no names but its own and those that are fixed."""
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
         return names <= self._fixed | _stored(value)
 
@@ -204,18 +201,15 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def _stored(tree: ast.AST) -> set[str]:
-    """The names that a tree gives values to."""
     stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
     return {node.id for node in stored}
 
 
 def _is_plain(call: ast.Call) -> bool:
-    """Whether all arguments are by position."""
     return not call.keywords and not any(isinstance(each, ast.Starred) for each in call.args)
 
 
 def _parts(call: ast.expr) -> tuple[str, list[ast.expr]]:
-    """The method of one call, and its arguments."""
     match call:
         case ast.Tuple(elts=[ast.Constant(value=str() as method), ast.Tuple(elts=arguments)]):
             return method, arguments

@@ -50,8 +50,6 @@ def is_singleton(node: ast.expr) -> bool:
 
 
 class Walk:
-    """Visits an expression, refusing what is outside the language."""
-
     def __init__(self, entry_point: str, any_function: bool = False) -> None:
         self.entry_point = entry_point
         self.any_function = any_function
@@ -165,7 +163,6 @@ def _functions_taken(call: ast.Call) -> list[ast.expr]:
 
 
 def _may_format(left: ast.expr, right: ast.expr) -> bool:
-    """Whether ``left % right`` may write out something else than literals."""
     is_number = isinstance(left, ast.Constant) and isinstance(left.value, int | float | complex)
     return not is_number and any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(right))
 

@@ -130,7 +130,6 @@ class Execution:
 
     @property
     def valid(self) -> bool:
-        """Whether the program executed."""
         return self.loaded.status is Status.RETURNED
 
 
@@ -171,7 +170,6 @@ class JudgeJob:
         return Job(self.program, calls, self.limits, self.entry_point, task=self.task)
 
     def verdicts(self, execution: Execution) -> Verdicts:
-        """Compare what became of `self.execution()` with what the tests expect."""
         outcomes = dict(zip(self.execution().calls, execution.outcomes, strict=True))
         judged = tuple(verdict_on(outcomes[test.call], test) for test in self.tests)
         return Verdicts(execution.loaded, judged, execution.cpu_seconds)
@@ -192,8 +190,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One verdict per test, in order."""
-
     loaded: Outcome
     tests: tuple[Verdict, ...]
     cpu_seconds: float

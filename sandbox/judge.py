@@ -33,11 +33,9 @@ class Judge(ABC):
         return then(self.submit(job.execution()), job.verdicts)
 
     def execute(self, jobs: Sequence[Request[R]]) -> list[R]:
-        """Run programs, or checks of them; results in the order of the jobs."""
         return [future.result() for future in [self.submit(job) for job in jobs]]
 
     def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
-        """Judge programs; verdicts in the order of the jobs."""
         return [future.result() for future in [self.submit_judge(job) for job in jobs]]
 
     def __enter__(self) -> Self:

@@ -51,8 +51,6 @@ class SuiteTest:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A statement that is not a test of the language, and why."""
-
     reason: str
 
 
@@ -131,7 +129,6 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
 
 
 def _split(tree: ast.expr, call: ast.Call) -> ReadCall:
-    """The call of a program's function, and what stands around it."""
     assert isinstance(call.func, ast.Name)
     view = None
     if tree is not call:

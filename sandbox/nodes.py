@@ -37,12 +37,10 @@ def signatures(solution: str, name: str) -> Mapping[str, Signature]:
 
 
 def are_mentioned(code: str) -> bool:
-    """Whether code names one of the classes."""
     return any(name in code for name in CHILDREN)
 
 
 def classes_in(signature: Signature) -> set[str]:
-    """The classes of nodes that a signature mentions."""
     parameters, result = signature
     return {name for kind in (*parameters.values(), result) if (name := _class_in(kind)) is not None}
 

@@ -55,7 +55,6 @@ class ReferenceCache(Judge):
         return then(self._judge.submit(dataclasses.replace(job, calls=missing)), complete)
 
     def close(self) -> None:
-        """Close the judge behind."""
         self._judge.close()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -19,7 +19,7 @@ from sandbox.syntax import parse_expression
 
 MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest stands for its tokens as they are written
 
-_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,308})", re.ASCII)  # as long as a float can be
 _FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
 _BLANK = re.compile(r"\s")
 _SPLIT_AT_ONCE = 1 << 16  # characters: the list of all tokens of an output may take twenty times its memory
@@ -45,7 +45,6 @@ def encode_stated(text: str, task: Task) -> str | None:
 
 
 def spelled(given: str, expected: str) -> str:
-    """A test as a suite has it: two fenced blocks."""
     return "\n".join((_fenced("input", given), _fenced("output", expected)))
 
 
@@ -60,7 +59,6 @@ def input_identity(text: str) -> str:
 
 
 def encode_output(text: str) -> str:
-    """The canonical text of an output."""
     spaced = _spaced(text)
     if len(spaced) > MAX_COMPARED:
         return f"sha256:{hashlib.sha256(spaced.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -68,7 +66,6 @@ def encode_output(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """The tokens of a text, with a blank between two of them."""
     parts, start = [], 0
     while start < len(text):
         blank = _BLANK.search(text, start + _SPLIT_AT_ONCE)

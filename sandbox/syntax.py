@@ -30,12 +30,10 @@ def parse_expression(source: str) -> ast.expr:
 
 
 def is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
-    """Whether a node calls what has this name."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def is_future(statement: ast.stmt) -> bool:
-    """Whether a statement imports from `__future__`."""
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 

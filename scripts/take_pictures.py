@@ -39,7 +39,6 @@ ARRANGE_TABLE = """
 
 
 def open_browser(width: int, height: int) -> webdriver.Chrome:
-    """A headless window of that many pixels; a context manager that closes it."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
     for argument in (*ARGUMENTS, f"--window-size={width},{height}"):

@@ -15,7 +15,6 @@ TARGET = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
     head = TARGET.read_text().partition("\n## ")[0]
     return "\n".join([head, *(_section(section) for section in sections(Config) if section.keys)])
 

@@ -21,7 +21,6 @@ ROW = re.compile(r"^\| ([^|]+) \| `([\w.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \| [
 
 
 def value(config: Config, key: str) -> Any:
-    """What a configuration has at a key with dots."""
     found: Any = config
     for name in key.split("."):
         found = getattr(found, name)
@@ -44,7 +43,6 @@ def refreshed(page: str) -> str:
 
 
 def shown(found: Any) -> str:
-    """A value as a cell has it."""
     if isinstance(found, bool):
         return "yes" if found else "no"
     if found is None:

@@ -19,7 +19,6 @@ RULER = "| --- | --- | --- |\n"  # above the packages
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
     direct = set().union(*(_required(DISTRIBUTION, extra) for extra in EXTRAS))
     known = {name for name, _ in direct}
     waiting, seen = list(direct), set()

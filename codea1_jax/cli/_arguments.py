@@ -47,12 +47,6 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
 
 
-def add_upload(parser: argparse.ArgumentParser, default: str) -> None:
-    """How a repository of the Hub is made."""
-    parser.add_argument("--license", metavar="ID", help=f"of what is sent, such as apache-2.0; {default}")
-    parser.add_argument("--private", action="store_true", help="make new repositories private")
-
-
 def unknown_options(words: Sequence[str], *, has_overrides: bool) -> str:
     """The refusal of what no option is called, with the keys that may be meant."""
     from codea1_jax.config import Config

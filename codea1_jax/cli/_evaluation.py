@@ -33,8 +33,6 @@ CHOSEN_BY = ("difficulty", "since", "until")  # options that choose problems of 
 
 
 class Drawing(NamedTuple):
-    """How samples are drawn."""
-
     temperature: float = 0.7
     top_p: float = 0.95
     max_tokens: int = 4096
@@ -222,17 +220,13 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
 
 
 def _print_results(results: Mapping[str, Any], *, measured: bool) -> None:
-    """The figures, and by name everything that was not judged."""
     from codea1_jax.common.console import print_table, results_table
-    from data_pipeline.audit import audit_lines
 
     if measured:
         protocol = results["config"].get("protocol")
         named = {f"{name}, protocol {protocol}" if protocol else name: v for name, v in results["benchmarks"].items()}
         print_table(results_table(named))
         sys.stdout.flush()
-    if "audited" in results:
-        print("\n".join(audit_lines(results)), file=sys.stderr)
     verbs = {"refused": "not read", "dropped_tests": "a test was left out"}
     for name in ("unsound", "missing_dependencies", *verbs):
         for task, reason in results.get(name, {}).items():

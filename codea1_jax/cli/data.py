@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge, add_upload, blamed_on
+from codea1_jax.cli._arguments import Commands, add_judge, blamed_on
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
@@ -49,8 +49,6 @@ def add(commands: Commands) -> None:
         help="evaluation sets that training sets may not overlap; default without --source: HumanEval+ and MBPP+ of "
         "the Hub, else none",
     )
-    prepare.add_argument("--push", metavar="USER/NAME", help="also upload the questions to the Hub as this dataset")
-    add_upload(prepare, "default: not stated")
     prepare.add_argument("--json", action="store_true", help="print nothing but the manifest, on one line")
     prepare.set_defaults(run=_prepare)
 
@@ -87,13 +85,10 @@ def _prepare(options: argparse.Namespace) -> int:
     from codea1_jax.common.console import progress_bar
     from codea1_jax.common.files import naming
     from codea1_jax.config import SandboxConfig
-    from codea1_jax.publish.hub import check_name
     from data_pipeline.prepare import prepare
     from sandbox import Limits, SandboxPool
 
     recipe = _recipe(options)
-    if options.push is not None:
-        check_name(options.push)
     target = options.out / options.dataset
     if target.exists() and not (target / "dataset_info.json").is_file():
         raise UserError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
@@ -107,8 +102,6 @@ def _prepare(options: argparse.Namespace) -> int:
                 )
         except ValueError as error:
             raise UserError(str(error) if options.source is None else f"--source: {error}") from error
-    if options.push is not None:
-        _push(options, path)
     document = asdict(manifest)
     if options.json:
         print(json.dumps({"path": str(path)} | document))
@@ -121,23 +114,6 @@ def _prepare(options: argparse.Namespace) -> int:
         print(f"codea1: {kept}; the paper trains on {manifest.published:,}", file=sys.stderr)
     print(f"codea1: written to {path}; manifest.json there gives each refused row its reason", file=sys.stderr)
     return DONE
-
-
-def _push(options: argparse.Namespace, path: Path) -> None:
-    import shutil
-    import tempfile
-
-    from codea1_jax.publish.cards import questions_card
-    from codea1_jax.publish.hub import CARD, Upload, send
-    from codea1_jax.publish.tables import write_questions
-    from data_pipeline import load
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        counts = write_questions(load(str(path)).problems, folder)
-        (folder / CARD).write_text(questions_card(options.push, options.dataset, counts, options.license))
-        shutil.copy(path / "manifest.json", folder)
-        send([Upload(options.push, "dataset", folder)], private=options.private)
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:

@@ -23,18 +23,12 @@ _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
 
 
 def add(commands: Commands) -> None:
-    """Registers the commands."""
     kinds = commands.add_parser("eval", help="measure programs and tests on benchmarks")
     kinds = kinds.add_subparsers(required=True, metavar="COMMAND")
 
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
     _add_source(code, _PROGRAMS)
     _add_count(code, "programs", 32)
-    code.add_argument(
-        "--audit",
-        action="store_true",
-        help="also count the problems whose checks pass what solves nothing, or lies",
-    )
     _add_choice(code)
     _add_limits(code)
     _add_common(code, _code)
@@ -147,7 +141,6 @@ def _add_common(
 def _code(options: argparse.Namespace) -> int:
     from codea1_jax.evals.code import evaluate_code
     from codea1_jax.evals.samples import read_programs
-    from data_pipeline.audit import audit
     from data_pipeline.benchmark import make_benchmark
 
     evaluation = Evaluation(options, "code")
@@ -155,8 +148,6 @@ def _code(options: argparse.Namespace) -> int:
     with evaluation.judging("problems") as (judge, progress):
         benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
         results = evaluate_code(benchmark, coder, options.n, judge, evaluation.journal, progress)
-        if options.audit:
-            results |= audit(benchmark, judge, progress, mutants=0)
     return evaluation.report(results)
 
 

@@ -1,4 +1,4 @@
-"""`codea1 export`: what runs and evaluations have written, in the forms that other tools read."""
+"""`codea1 export`: what runs have written, in the forms that other tools read."""
 
 from __future__ import annotations
 
@@ -12,25 +12,20 @@ from codea1_jax.common.errors import UserError
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
-    parser = commands.add_parser("export", help="rollouts, suites and evaluations for other tools")
-    parser.add_argument(
-        "source", metavar="SOURCE", help="a run's directory; pytest: or problems; evalplus: the folder of `eval code`"
-    )
+    parser = commands.add_parser("export", help="rollouts and suites for other tools")
+    parser.add_argument("source", metavar="SOURCE", help="a run's directory; pytest: or problems")
     parser.add_argument("destination", type=Path, help="a new directory")
     parser.add_argument(
         "--to",
         required=True,
-        choices=("dataset", "pytest", "evalplus"),
-        help="dataset: a run's programs and suites, for datasets.load_dataset; pytest: a test file for each question; "
-        "evalplus: the programs of an evaluation with their verdicts",
+        choices=("dataset", "pytest"),
+        help="dataset: a run's programs and suites, for datasets.load_dataset; pytest: a test file for each question",
     )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.files import naming
-    from codea1_jax.publish import evalplus
 
     destination = options.destination
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
@@ -39,10 +34,8 @@ def _run(options: argparse.Namespace) -> int:
         destination.mkdir(parents=True, exist_ok=True)
         if options.to == "dataset":
             _write_dataset(options.source, destination)
-        elif options.to == "pytest":
-            _write_pytest(options.source, destination)
         else:
-            evalplus.write(Path(options.source), destination)
+            _write_pytest(options.source, destination)
     print(destination)
     return DONE
 

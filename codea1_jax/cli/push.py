@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_upload
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("push", help="upload a run's models, and its rollouts, to the Hugging Face Hub")
     parser.add_argument("place", metavar="RUN", help="a run's directory, or RUN@STEP")
     parser.add_argument("name", metavar="USER/NAME", help="the models become USER/NAME-code and USER/NAME-test")
@@ -26,7 +25,10 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="also send the run's programs and suites as the dataset USER/NAME-rollouts, with questions and solutions",
     )
-    add_upload(parser, "default: what the base model's card states")
+    parser.add_argument(
+        "--license", metavar="ID", help="such as apache-2.0; default: what the base model's card states"
+    )
+    parser.add_argument("--private", action="store_true", help="make new repositories private")
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), help="type of the weights; default: as in the run"
     )

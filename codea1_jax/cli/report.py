@@ -11,7 +11,6 @@ from codea1_jax.cli._runtime import DONE
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("report", help="write a run's report.html")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--out", type=Path, help="the file to write")

@@ -26,7 +26,6 @@ BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser(
         "serve", help="serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)"
     )

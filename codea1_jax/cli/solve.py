@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("solve", help="write programs, and the one that generated tests kill least")
     parser.add_argument(
         "file",
@@ -64,7 +63,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _explained(problem: Problem, survivors: Sequence[Survivor]) -> str:
-    """How the first program was chosen, and what killed it and the others."""
     first, *others = survivors
     tests = first.passed + len(first.killed_by)
     drawn = f"drawn {counted(first.copies, 'time')}"

@@ -163,7 +163,6 @@ def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tu
 
 
 def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: Journal) -> Suites:
-    """One suite for every distinct program; what earlier sessions wrote is not asked for again."""
     by_id = {problem.id: problem for problem in programs}
     suites: Suites = {}
     for line in journal.lines(SUITES_FILE):

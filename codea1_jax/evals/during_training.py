@@ -34,7 +34,6 @@ class Evaluation:
 
     @property
     def has_questions(self) -> bool:
-        """Whether there is anything to measure by."""
         return bool(self.heldout.problems or self.benchmark.problems)
 
     def names(self) -> tuple[str, ...]:

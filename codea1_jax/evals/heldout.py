@@ -55,7 +55,6 @@ class HeldOut:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problems, in order."""
         return tuple(self.answers)
 
 
@@ -84,7 +83,6 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 def _scored(
     judge: Judge, problem: Problem, reference: PendingOutcomes, *mutants: PendingOutcomes
 ) -> tuple[dict[str, str], tuple[int, ...]]:
-    """What the reference answers to the scored calls, and the mutants that few of these expose."""
     answers = _values(reference.result().by_call)
     exposing = [_wrong(judge, problem, mutant.result(), answers) for mutant in mutants]
     return answers, tuple(i for i, count in enumerate(exposing) if 0 < count <= HARD * len(answers))
@@ -178,7 +176,6 @@ def _five_rounds(player: Player, judge: Judge, heldout: HeldOut, stream: tuple[i
 
 
 def _estimates(**shares: Sequence[float | None]) -> dict[str, Estimate]:
-    """The means over questions of the shares that any question has, by name."""
     return {name: estimate(of) for name, of in shares.items() if any(share is not None for share in of)}
 
 
@@ -214,7 +211,6 @@ class _ReferenceOutcomes:
         return validity(len(validated.kept), validated.invalid, suite_size)
 
     def holds(self, test: SuiteTest) -> bool:
-        """Whether the stated answer is the reference's."""
         stated, outcome = self.stated[test], self.reference[test.call]
         return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
 

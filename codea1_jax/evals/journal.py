@@ -62,12 +62,10 @@ class Journal:
         return [json.loads(line) for line in written[:-1]]
 
     def add(self, name: str, records: Iterable[Record]) -> None:
-        """Appends lines to one file."""
         with naming(self.path / name), (self.path / name).open("a") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))
 
     def rewrite(self, name: str, records: Iterable[Record]) -> None:
-        """Replaces the lines of one file."""
         write_atomically(self.path / name, "".join(json.dumps(record) + "\n" for record in records))
 
     def completed(
@@ -111,5 +109,4 @@ class Journal:
         return texts
 
     def finish(self, summary: Record) -> None:
-        """Writes the figures."""
         write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")

@@ -78,5 +78,4 @@ def bounded(prefix: str, estimates: Mapping[str, Estimate]) -> dict[str, float]:
 
 
 def _means(shares: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The means over the last axis of what is counted; 0 where nothing is."""
     return shares.sum(axis=-1) / np.maximum(counted.sum(axis=-1), 1)

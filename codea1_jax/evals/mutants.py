@@ -45,7 +45,6 @@ def mutate(program: str) -> tuple[Mutant, ...]:
 
 
 def mutants_or_reason(program: str) -> tuple[Mutant, ...] | str:
-    """The mutants of one program, or why there are none."""
     try:
         return mutate(program)
     except _FAULTS as error:
@@ -53,7 +52,6 @@ def mutants_or_reason(program: str) -> tuple[Mutant, ...] | str:
 
 
 def _places(program: str) -> Iterator[tuple[str, Any, int]]:
-    """Every operator's name, the operator, and the number of each place where it applies."""
     from cosmic_ray import plugins  # noqa: PLC0415  (an optional dependency)
     from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415
 

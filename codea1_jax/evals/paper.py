@@ -86,7 +86,6 @@ def score(
 
 
 def _runs(written: Mapping[Problem, Sequence[str]], judge: Judge) -> Iterator[tuple[Problem, PytestRun]]:
-    """Every function's tests on the function, in order."""
     submitted = (
         (problem, judge.submit(pytest_job(_program(problem, problem.solution), "\n\n".join(tests), ON_FUNCTION)))
         for problem, tests in written.items()

@@ -79,7 +79,6 @@ def pytest_job(program: str, tests: str, seconds: float, *flags: str) -> Job:
 
 
 def read_run(execution: Execution) -> PytestRun:
-    """What came of such a job."""
     (outcome,) = execution.outcomes
     if outcome.value is None:
         return PytestRun()

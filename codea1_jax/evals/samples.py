@@ -40,7 +40,6 @@ class RecordedPlayer:
             yield i, tuple(Candidate(Response(program), program) for program in recorded)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """As many suites as are requested."""
         for i, request in enumerate(requests):
             recorded = self.tests_of.get(request.problem.id, ())
             yield i, tuple(_suite(recorded[n :: request.samples], request) for n in range(request.samples))
@@ -91,13 +90,8 @@ def references(problems: Sequence[Problem]) -> RecordedPlayer:
 
 
 def sample_line(problem: Problem, program: str) -> dict[str, Any]:
-    """A program as a line of a samples file."""
-    return {"task_id": task_name(problem.id), "solution": program}
-
-
-def task_name(problem_id: str) -> str:
-    """What evalplus calls a problem."""
-    return problem_id.replace("MBPP/", "Mbpp/")
+    """A program as a line of a samples file, by evalplus' name of the problem."""
+    return {"task_id": problem.id.replace("MBPP/", "Mbpp/"), "solution": program}
 
 
 def _programs(row: Row, problem: Problem) -> tuple[str, ...]:

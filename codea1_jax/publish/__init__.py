@@ -1,3 +1,3 @@
 """What a run leaves to others: cards, uploads to the Hugging Face Hub, and what other tools read."""
 
-__all__ = ["cards", "evalplus", "hub", "pytest_files", "tables"]
+__all__ = ["cards", "hub", "pytest_files", "tables"]

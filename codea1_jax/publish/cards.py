@@ -65,25 +65,6 @@ suites = load_dataset("{repo}", "suites", split="train")
 A suite belongs to the program `program_index` of the same `step` and `question_id`. `tests` are those that hold under
 the question's `reference`; `reward` and `advantage` are what the models learned from.
 """
-_QUESTIONS = """# {repo}
-
-Programming questions, each with a solution that passes its tests.
-
-{table}
-
-```python
-from datasets import load_dataset
-
-questions = load_dataset("{repo}", "{first}", split="train")
-```
-
-```bash
-codea1 data prepare problems --source {repo}
-```
-
-Prepared by `codea1 data prepare {dataset}`: deduplicated, and every solution was run; `manifest.json` accounts
-for each row.
-"""
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,27 +137,14 @@ def _shown(name: str, samples: int) -> str:
 
 def rollouts_card(repo: str, method: str, counts: Mapping[str, int], licence: str | None) -> str:
     """The card of a run's rollouts: its files `NAME.parquet` with that many rows each."""
-    text = _ROLLOUTS.format(repo=repo, method=METHODS[method].summary, table=_counted(counts))
-    return _dataset_front(counts, licence) + text
-
-
-def questions_card(repo: str, dataset: str, counts: Mapping[str, int], licence: str | None) -> str:
-    """The card of prepared questions, by kind. dataset: what they were prepared from."""
-    text = _QUESTIONS.format(repo=repo, dataset=dataset, table=_counted(counts), first=next(iter(counts)))
-    return _dataset_front(counts, licence) + text
-
-
-def _dataset_front(names: Mapping[str, int], licence: str | None) -> str:
-    configs = [{"config_name": name, "data_files": f"{name}.parquet"} for name in names]
-    return _front({**({"license": licence} if licence else {}), "tags": _TAGS, "configs": configs})
+    configs = [{"config_name": name, "data_files": f"{name}.parquet"} for name in counts]
+    front = _front({**({"license": licence} if licence else {}), "tags": _TAGS, "configs": configs})
+    table = _table(("configuration", "rows"), [(name, f"{count:,}") for name, count in counts.items()])
+    return front + _ROLLOUTS.format(repo=repo, method=METHODS[method].summary, table=table)
 
 
 def _front(metadata: Mapping[str, Any]) -> str:
     return f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n"
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return _table(("configuration", "rows"), [(name, f"{count:,}") for name, count in counts.items()])
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

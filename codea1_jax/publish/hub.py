@@ -33,7 +33,6 @@ class Upload:
 
 
 def check_name(name: str) -> None:
-    """Raises UserError if no repository can have this name."""
     try:
         validate_repo_id(name)
     except HFValidationError:

@@ -1,8 +1,8 @@
-"""A run's rollouts, and questions, as parquet files that `datasets.load_dataset` and pandas read."""
+"""A run's rollouts as parquet files that `datasets.load_dataset` and pandas read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
-from data_pipeline import Problem, problem_files
 from sandbox import Task, encode_literal
 
 _TEST = pa.struct([(name, pa.string()) for name in ("call", "expected", "verdict")])
@@ -32,10 +31,6 @@ _SCHEMAS: Mapping[str, pa.Schema] = {
         | {"validity": pa.float64(), "adversarial": pa.float64(), "invalid": pa.int64()}
         | {"trained": pa.bool_(), "tests": pa.list_(_TEST)}
     ),
-}
-_TESTS = {
-    Task.STREAM: pa.list_(pa.struct([("input", pa.string()), ("output", pa.string())])),
-    **dict.fromkeys((Task.FUNCTION, Task.CLASS), pa.list_(pa.string())),
 }
 
 
@@ -73,21 +68,6 @@ def _suites(question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for program in question["programs"]:
         of = {"program": program["program"], "program_index": program["index"], "prompt": program["suite_prompt"]}
         yield from ({**question, **of, **suite} for suite in program["suites"])
-
-
-def write_questions(problems: Sequence[Problem], folder: Path) -> dict[str, int]:
-    """Writes problems to a file for each kind, and returns how many rows each has. `--source` reads them again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    by_task = {task: [problem for problem in problems if problem.task is task] for task in Task}
-    for task, those in by_task.items():
-        if those:
-            texts = dict.fromkeys(("id", "question", "solution", "task", "entry_point", "checker"), pa.string())
-            numbers = dict.fromkeys(("seconds", "atol", "rtol"), pa.float64())
-            prompt = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-            schema = pa.schema({**texts, **numbers, "prompt": prompt, "tests": _TESTS[task]})
-            table = pa.Table.from_pylist([problem_files.row(problem) for problem in those], schema)
-            pq.write_table(table, folder / f"{task}.parquet")
-    return {task.value: len(those) for task, those in by_task.items() if those}
 
 
 def tested_questions(run: Path) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ logger = logging.getLogger(__name__)
 
 
 def leave_out(what: str) -> None:
-    """Warns of it."""
     logger.warning("left out: %s", what)
 
 

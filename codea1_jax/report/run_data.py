@@ -82,7 +82,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _groups(names: Sequence[str], configs: Sequence[Any]) -> list[str]:
-    """One label per run, shared by the runs that are seeds of one another."""
     keys = [
         json.dumps(_seedless(config), sort_keys=True, default=str) if config else f"run {name}"
         for name, config in zip(names, configs, strict=True)

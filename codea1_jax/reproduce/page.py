@@ -8,7 +8,6 @@ from typing import Any
 
 import jinja2
 
-from codea1_jax.common.words import audit_line
 from codea1_jax.report.page import embed_json
 from codea1_jax.reproduce.hypotheses import Family
 from codea1_jax.reproduce.published import Published
@@ -52,7 +51,6 @@ def page(
         spelled=spelled,
         spelled_p=spelled_p,
         tested_how=tested_how,
-        audit_line=audit_line,
     )
 
 

@@ -124,7 +124,6 @@ class PaperLab:
         kind, key = ("code", "avg_at_n") if len(models) == 1 else ("collaboration", "best_of_n")
         named = zip(("--model", "--test-model"), models, strict=False)
         source = (*(word for option, model in named for word in (option, model.place)), "--n", str(self.samples))
-        source += ("--audit",) if kind == "code" else ()
         source += self._limits(methods)
         # Two benchmarks in one file are one evaluation.
         first = next(name for name in PROGRAMS if self.places.get(name) == self.places[benchmark])

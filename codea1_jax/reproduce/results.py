@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
 from scipy.special import stdtrit
 
-from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.training import OF_TRAINING, last_evaluation
@@ -60,8 +59,7 @@ class Line:
 class Result:
     """A finished table, over `seeds`.
 
-    against: what gains are differences to. audits: by benchmark, how many of its checks were audited, and how many of
-    those pass a program that solves nothing. measured: by which rules, in a line.
+    against: what gains are differences to. measured: by which rules, in a line.
     """
 
     name: str
@@ -70,7 +68,6 @@ class Result:
     lines: tuple[Line, ...]
     seeds: tuple[int, ...]
     against: str
-    audits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     measured: str = ""
 
 
@@ -112,17 +109,7 @@ def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str)
         )
         for row in table.rows
     )
-    audits = _audits(command for row in table.rows for seed in seeds for command in row.commands(seed))
-    return Result(table.name, table.title, table.columns, lines, tuple(seeds), first, audits)
-
-
-def _audits(commands: Iterable[Command]) -> dict[str, Mapping[str, int]]:
-    """What the finished evaluations have found of their benchmarks' checks."""
-    found: dict[str, Mapping[str, int]] = {}
-    for command in commands:
-        if command.kind == "evaluation":
-            found |= json.loads((command.directory / command.done).read_text()).get("audited", {})
-    return found
+    return Result(table.name, table.title, table.columns, lines, tuple(seeds), first)
 
 
 def read_column(figures: Sequence[Figure]) -> Mean | None:

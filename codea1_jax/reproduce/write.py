@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Sequence
 
-from codea1_jax.common.words import audit_line
 from codea1_jax.reproduce.hypotheses import Family
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
@@ -16,17 +15,11 @@ def markdown(result: Result) -> str:
     """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure."""
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _measured(result) + _audits(result)
+    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _measured(result)
 
 
 def _measured(result: Result) -> str:
     return f"\n{result.measured}\n" if result.measured else ""
-
-
-def _audits(result: Result) -> str:
-    return "".join(
-        f"\n{audit_line(source, figures)} (`codea1 data audit`).\n" for source, figures in result.audits.items()
-    )
 
 
 def _legend(result: Result) -> str:

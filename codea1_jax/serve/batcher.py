@@ -29,17 +29,14 @@ class EngineFailure(RuntimeError):
 
 @dataclass(frozen=True)
 class Piece:
-    """What a block added to one sample: text, and its tokens with their logprobs.
+    """What a block added to one sample.
 
-    offsets: where in the sample's text each token begins.
     choice: the sample's number in the answer.
     finish: "stop" or "length" with a sample's last piece.
     """
 
     text: str
     tokens: list[int]
-    logprobs: list[float]
-    offsets: list[int]
     choice: int
     finish: str | None
 
@@ -57,11 +54,9 @@ class Channel:
         self._queue: asyncio.Queue[list[Piece] | EngineFailure] = asyncio.Queue()
 
     def put(self, pieces: list[Piece] | EngineFailure) -> None:
-        """Called by the decoding thread."""
         self._loop.call_soon_threadsafe(self._queue.put_nowait, pieces)
 
     def cancel(self) -> None:
-        """Called when the client has its answer, or has gone."""
         self.cancelled = True
 
     async def __aiter__(self) -> AsyncIterator[list[Piece]]:
@@ -80,27 +75,17 @@ class _Job:
     def __init__(self, order: Order, channel: Channel, bytes_of: TokenBytes, eos_ids: Sequence[int]) -> None:
         self.order, self.channel, self._eos_ids = order, channel, eos_ids
         self._texts = [TextStream(bytes_of, order.stop) for _ in range(order.samples)]
-        self._logprobs: list[list[float]] = [[] for _ in range(order.samples)]  # of tokens that are not shown yet
         self._num_taken = [0] * order.samples
 
-    def take(self, index: int, start: int, tokens: list[int], logprobs: list[float], *, ended: bool) -> Piece:
+    def take(self, index: int, start: int, tokens: list[int], *, ended: bool) -> Piece:
         """A block's tokens of one sample, of which it had `start` before; those drawn again after a preemption pass."""
-        again = self._num_taken[index] - start
-        tokens, logprobs = tokens[again:], logprobs[again:]
+        tokens = tokens[self._num_taken[index] - start :]
         self._num_taken[index] += len(tokens)
         at_eos = ended and bool(tokens) and tokens[-1] in self._eos_ids
-        text = self._texts[index]
-        self._logprobs[index] += logprobs
-        characters, shown = text.feed(tokens[:-1] if at_eos else tokens, last=ended)
-        finish = "stop" if text.stopped or at_eos else "length" if ended else None
-        return Piece(
-            text=characters,
-            tokens=[token for token, _ in shown],
-            logprobs=[self._logprobs[index].pop(0) for _ in shown],
-            offsets=[offset for _, offset in shown],
-            choice=self.order.choice + index,
-            finish=finish,
-        )
+        stream = self._texts[index]
+        text, count = stream.feed(tokens[:-1] if at_eos else tokens, last=ended)
+        finish = "stop" if stream.stopped or at_eos else "length" if ended else None
+        return Piece(text, tokens[:count], self.order.choice + index, finish)
 
 
 class Batcher:
@@ -118,8 +103,8 @@ class Batcher:
         on_failure: Callable[[Exception], Any],
     ) -> None:
         self.limits = limits
-        self.bytes_of = TokenBytes(tokenizer)
         self.tokenizer = tokenizer
+        self._bytes_of = TokenBytes(tokenizer)
         self._sampler = sampler
         self._rollout = sampler.open(params, [], SamplingKind.FILTERED, limits.response)
         self._on_failure = on_failure
@@ -134,7 +119,6 @@ class Batcher:
         return self._sampler.compile_all(self._rollout, self._controls(self._rollout.schedule.samples()))
 
     def start(self) -> None:
-        """Takes orders from now on."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -145,7 +129,6 @@ class Batcher:
 
     @property
     def live(self) -> bool:
-        """Whether orders are taken."""
         return self._thread.is_alive() and self._over is None
 
     @property
@@ -171,7 +154,7 @@ class Batcher:
                 raise self._over
             if self.waiting_orders + len(orders) > self.limits.waiting:
                 raise Busy(f"{self.waiting_orders} requests wait already; try again")
-            self._arrived += [_Job(order, channel, self.bytes_of, self.tokenizer.eos_ids) for order in orders]
+            self._arrived += [_Job(order, channel, self._bytes_of, self.tokenizer.eos_ids) for order in orders]
             self._changed.notify()
         return channel
 
@@ -217,7 +200,6 @@ class Batcher:
             del self._jobs[index]
 
     def _controls(self, samples: Sequence[Sample | None]) -> Controls:
-        """How each row is drawn."""
         samplings = [self._jobs[sample.group.request].order.sampling if sample else _IDLE for sample in samples]
         rows: Any = (np.array(numbers) for numbers in zip(*map(Controls.of, samplings), strict=True))
         return Controls(*rows)
@@ -228,9 +210,9 @@ class Batcher:
         pieces: defaultdict[Channel, list[Piece]] = defaultdict(list)
         for row, sample in enumerate(samples):
             if sample is not None:
-                job, drawn = self._jobs[sample.group.request], slice(int(block.count[row]))
-                tokens, logprobs = (np.asarray(x)[drawn, row].tolist() for x in (block.tokens, block.logprobs))
-                piece = job.take(sample.index, int(starts[row]), tokens, logprobs, ended=not active[row])
+                job = self._jobs[sample.group.request]
+                tokens = np.asarray(block.tokens)[: int(block.count[row]), row].tolist()
+                piece = job.take(sample.index, int(starts[row]), tokens, ended=not active[row])
                 active[row] &= piece.finish is None
                 pieces[job.channel].append(piece)
         for channel, brought in pieces.items():

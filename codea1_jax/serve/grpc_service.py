@@ -57,7 +57,6 @@ class Orchestrator(jetstream_pb2_grpc.OrchestratorServicer):
                 channel.cancel()  # frees the row of a client that has gone
 
     async def HealthCheck(self, request: Any, context: grpc.aio.ServicerContext) -> Any:
-        """Whether the engine works; needs no token."""
         return protocol.HealthCheckResponse(is_live=self._batcher.live)
 
     def _order_of(self, request: Any) -> Order:

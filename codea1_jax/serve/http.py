@@ -77,7 +77,6 @@ class _Service:
         return web.json_response(self._card())
 
     def _card(self) -> dict[str, Any]:
-        """The model as OpenAI's and vLLM's clients read it."""
         limits = self._batcher.limits
         return {
             "id": self._name,
@@ -112,13 +111,7 @@ class _Service:
         asked, batcher = parse(kind, body), self._batcher
         self._require(asked.model)
         prompts = asked.prompts(batcher.tokenizer)
-        answer = Answer(
-            model=self._name,
-            chat=isinstance(asked, ChatRequest),
-            prompt_tokens=sum(map(len, prompts)),
-            logprobs=asked.wants_logprobs,
-            bytes_of=batcher.bytes_of,
-        )
+        answer = Answer(self._name, sum(map(len, prompts)), chat=isinstance(asked, ChatRequest))
         return asked, orders_of(asked, prompts, batcher.limits), answer
 
     async def _answer(

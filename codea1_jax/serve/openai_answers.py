@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from codea1_jax.serve.batcher import Piece
-from codea1_jax.serve.text import TokenBytes
 
 Json = dict[str, Any]
 
@@ -17,11 +16,9 @@ Json = dict[str, Any]
 class Answer:
     """The answer to one request while it comes in. `chat` decides the form."""
 
-    def __init__(self, *, model: str, chat: bool, prompt_tokens: int, logprobs: bool, bytes_of: TokenBytes) -> None:
-        self.prompt_tokens, self.completion_tokens = prompt_tokens, 0
+    def __init__(self, model: str, prompt_tokens: int, *, chat: bool) -> None:
+        self._prompt_tokens, self._completion_tokens = prompt_tokens, 0
         self._chat = chat
-        self._logprobs = logprobs
-        self._bytes_of = bytes_of
         self._choices: defaultdict[int, list[Piece]] = defaultdict(list)
         self._head = {
             "id": ("chatcmpl-" if chat else "cmpl-") + secrets.token_hex(12),
@@ -30,13 +27,11 @@ class Answer:
         }
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Takes in what a block brought."""
         for piece in pieces:
-            self.completion_tokens += len(piece.tokens)
+            self._completion_tokens += len(piece.tokens)
             self._choices[piece.choice].append(piece)
 
     def whole(self) -> Json:
-        """The whole answer."""
         choices = [self._choice(pieces, first=True) for _, pieces in sorted(self._choices.items())]
         kind = "chat.completion" if self._chat else "text_completion"
         return {**self._head, "object": kind, "choices": choices, "usage": self._usage()}
@@ -50,7 +45,7 @@ class Answer:
         return {**self._chunk([]), "usage": self._usage()}
 
     def _usage(self) -> Json:
-        counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        counts = {"prompt_tokens": self._prompt_tokens, "completion_tokens": self._completion_tokens}
         return {**counts, "total_tokens": sum(counts.values())}
 
     def _chunk(self, choices: list[Json]) -> Json:
@@ -58,33 +53,13 @@ class Answer:
         return {**self._head, "object": kind, "choices": choices}
 
     def _choice(self, pieces: Sequence[Piece], *, first: bool, delta: bool = False) -> Json:
-        """A sample, or what these pieces of it add."""
         text = "".join(piece.text for piece in pieces)
-        shared = {"index": pieces[-1].choice, "finish_reason": pieces[-1].finish, "logprobs": self._logprobs_of(pieces)}
+        shared = {"index": pieces[-1].choice, "finish_reason": pieces[-1].finish, "logprobs": None}
         if not self._chat:
             return {**shared, "text": text}
         if not delta:
             return {**shared, "message": {"role": "assistant", "content": text}}
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}
-
-    def _logprobs_of(self, pieces: Sequence[Piece]) -> Json | None:
-        """The logprobs of the sampled tokens, over the whole vocabulary at the sampling temperature.
-
-        A token that is a part of a character is U+FFFD, and has its offset. In a chat its bytes are shown as well.
-        """
-        if not self._logprobs:
-            return None
-        tokens = [token for piece in pieces for token in piece.tokens]
-        logprobs = [logprob for piece in pieces for logprob in piece.logprobs]
-        texts = [self._bytes_of.text(token) for token in tokens]
-        if not self._chat:
-            offsets = [offset for piece in pieces for offset in piece.offsets]
-            return {"tokens": texts, "token_logprobs": logprobs, "top_logprobs": None, "text_offset": offsets}
-        content = [
-            {"token": text, "logprob": logprob, "bytes": list(self._bytes_of(token)), "top_logprobs": []}
-            for token, text, logprob in zip(tokens, texts, logprobs, strict=True)
-        ]
-        return {"content": content, "refusal": None}
 
 
 def error_body(message: str, kind: str, code: str | None = None, param: str | None = None) -> Json:

@@ -23,8 +23,8 @@ UNSUPPORTED = {
     "presence_penalty": "penalties are not supported: leave it at 0",
     "repetition_penalty": "penalties are not supported: leave it at 1",
     "echo": "repeating the prompt is not supported: put it before the answer",
-    "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
-    "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
+    "logprobs": "logprobs are not supported: leave it out",
+    "top_logprobs": "logprobs are not supported: leave it out",
     "best_of": "choosing among samples is not supported: `codea1 solve` lets tests choose",
     "logit_bias": "changing logits is not supported: leave it empty",
 }
@@ -43,27 +43,20 @@ class _Part(BaseModel):
 
 
 class StreamOptions(_Part):
-    """What else a stream contains."""
-
     include_usage: bool = False
 
 
 class TextPart(_Part):
-    """A part of a message's content."""
-
     type: Literal["text"]
     text: str
 
 
 class ChatMessage(_Part):
-    """A turn of a conversation."""
-
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
     name: str | None = None
 
     def plain(self) -> dict[str, str]:
-        """As the chat template wants it."""
         content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
         return {"role": "system" if self.role == "developer" else self.role, "content": content}
 
@@ -99,22 +92,13 @@ class GenerationRequest(_Part):
 
 
 class CompletionRequest(GenerationRequest):
-    """POST /v1/completions."""
-
     prompt: str | list[int] | list[str] | list[list[int]]
-    logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
     echo: Literal[False] = False
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
-        """Every prompt in tokens."""
         given: Any = self.prompt
         prompts = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
         return [tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in prompts]
-
-    @property
-    def wants_logprobs(self) -> bool:
-        """Whether the logprobs of sampled tokens are asked for."""
-        return self.logprobs is not None
 
     def longest(self, limits: Limits) -> int:
         """New tokens at most; by default OpenAI's own number."""
@@ -122,12 +106,9 @@ class CompletionRequest(GenerationRequest):
 
 
 class ChatRequest(GenerationRequest):
-    """POST /v1/chat/completions."""
-
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    logprobs: bool = False
-    top_logprobs: Literal[0] | None = None
+    logprobs: Literal[False] = False
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """The conversation in tokens. Raises BadRequest if the model has no chat template, or it refuses the turns."""
@@ -137,11 +118,6 @@ class ChatRequest(GenerationRequest):
             return [tokenizer.encode_chat([message.plain() for message in self.messages])]
         except (TemplateError, TypeError, ValueError) as error:
             raise BadRequest(f"messages: the model's chat template refuses them: {error}", "messages") from error
-
-    @property
-    def wants_logprobs(self) -> bool:
-        """Whether the logprobs of sampled tokens are asked for."""
-        return self.logprobs
 
     def longest(self, limits: Limits) -> int:
         """New tokens at most; by default as many as the server gives."""

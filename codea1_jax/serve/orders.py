@@ -53,7 +53,6 @@ class Limits:
     waiting: int
 
     def check(self, order: Order) -> None:
-        """Raises BadRequest for an order that the engine cannot take."""
         if not order.prompt:
             raise BadRequest("the prompt is empty", "prompt")
         if len(order.prompt) > self.prompt:

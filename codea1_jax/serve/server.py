@@ -59,8 +59,6 @@ class Address:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the services listen."""
-
     http: int
     grpc: int
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -30,10 +29,6 @@ class TokenBytes:
             self._known[int(token)] = self._find(token)
         return self._known[token]
 
-    def text(self, token: int) -> str:
-        """The token by itself; U+FFFD where it is part of a character."""
-        return self(token).decode("utf-8", "replace")
-
     def _find(self, token: int) -> bytes:
         text = self._tokenizer.decode([*self._before, token])[self._skipped :]
         if _BROKEN not in text:
@@ -47,14 +42,13 @@ class TokenBytes:
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """In which vocabularies of bytes are written."""
         return {character: byte for byte, character in bytes_to_unicode().items()}
 
 
 class TextStream:
     """The text of one sample. `stopped` is whether a stop string has ended it.
 
-    Text that may be the beginning of a stop string is held back, and with it its tokens.
+    Text that may be the beginning of a stop string is held back.
     """
 
     def __init__(self, bytes_of: Callable[[int], bytes], stop: Sequence[str] = ()) -> None:
@@ -62,42 +56,31 @@ class TextStream:
         self._bytes_of = bytes_of
         self._stop = stop
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._shown = 0  # characters
-        self._held = ""  # the text that follows them
-        self._tokens: deque[tuple[int, int]] = deque()  # that are not shown, and where each begins in the text
+        self._held = ""
 
-    def feed(self, tokens: Iterable[int], *, last: bool) -> tuple[str, list[tuple[int, int]]]:
-        """What can be shown after these tokens; everything that is left after the last ones.
+    def feed(self, tokens: Sequence[int], *, last: bool) -> tuple[str, int]:
+        """What can be shown after these tokens, after the last ones all that is left; and how many of them count.
 
-        The text, and the tokens that it is of, with the place in the sample's text where each begins. Tokens at whose
-        beginning a stop string has begun belong to no text.
+        Tokens behind the one that completes a stop string do not.
         """
-        if self.stopped:
-            return "", []
-        for token in tokens:
-            self._add(token, self._bytes_of(token))
-        if last:
-            self._held += self._decoder.decode(b"", final=True)
-        return self._release(last)
-
-    def _add(self, token: int, new: bytes) -> None:
-        begun, first = self._decoder.getstate()[0], new[:1]
-        # Whatever was begun and is not continued is broken; the token begins in the last character of these bytes.
-        broken = max(len((begun + first).decode("utf-8", "replace")) - 1, 0)
-        self._tokens.append((token, self._shown + len(self._held) + broken))
-        self._held += self._decoder.decode(new)
-
-    def _release(self, last: bool) -> tuple[str, list[tuple[int, int]]]:
-        stops = [start for start in map(self._held.find, self._stop) if start >= 0]
-        self.stopped = bool(stops)
-        keep = 0 if last else max((_overlap(self._held, stop) for stop in self._stop), default=0)
-        size = min(stops) if stops else len(self._held) - keep
+        count = 0
+        while count < len(tokens) and not self.stopped:
+            self._add(self._bytes_of(tokens[count]))
+            count += 1
+        if last and not self.stopped:
+            self._add(b"", final=True)
+        released = last or self.stopped
+        keep = 0 if released else max((_overlap(self._held, stop) for stop in self._stop), default=0)
+        size = len(self._held) - keep
         text, self._held = self._held[:size], self._held[size:]
-        self._shown += size
-        shown = []
-        while self._tokens and (self._tokens[0][1] < self._shown or (last and not self.stopped)):
-            shown.append(self._tokens.popleft())
-        return text, shown
+        return text, count
+
+    def _add(self, new: bytes, *, final: bool = False) -> None:
+        self._held += self._decoder.decode(new, final)
+        stops = [start for start in map(self._held.find, self._stop) if start >= 0]
+        if stops:
+            self.stopped = True
+            self._held = self._held[: min(stops)]
 
 
 def _overlap(text: str, stop: str) -> int:

@@ -4,20 +4,10 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from sandbox.host.progress import Progress
 from sandbox.jobs import SandboxError
-
-
-@dataclass
-class Task:
-    """A job on its way through the pool."""
-
-    progress: Progress
-    future: Future[Any]
-    attempts: int = 0
 
 
 class Backlog:
@@ -27,7 +17,7 @@ class Backlog:
         """`room` for waiting tasks, which this many `threads` take."""
         self._room = room
         self._threads = self.working = threads  # all, and those that take tasks
-        self._tasks: deque[Task] = deque()
+        self._tasks: deque[Progress] = deque()
         self._closed = False
         self.stopped: SandboxError | None = None  # the end of all tasks, now and later
         self._outage: SandboxError | None = None  # the same, as long as no thread works
@@ -37,10 +27,9 @@ class Backlog:
 
     @property
     def waiting(self) -> int:
-        """Tasks that no thread has taken."""
         return len(self._tasks)
 
-    def put(self, task: Task) -> None:
+    def put(self, task: Progress) -> None:
         """Add a task, waiting for room. Raises SandboxError if no worker will take it."""
         with self._drained:
             self._drained.wait_for(lambda: len(self._tasks) < self._room or self._closed or self._outage)
@@ -59,7 +48,7 @@ class Backlog:
                 self._tasks = deque(task for task in self._tasks if task.future is not future)
                 self._drained.notify()
 
-    def take(self, idle: bool) -> Task | None:
+    def take(self, idle: bool) -> Progress | None:
         """The next task that was not cancelled.
 
         An idle thread waits for one; None means that the backlog is closed and empty. A busy thread does not wait,
@@ -76,7 +65,7 @@ class Backlog:
                 if task.future.running() or task.future.set_running_or_notify_cancel():
                     return task
 
-    def give_back(self, tasks: Sequence[Task]) -> None:
+    def give_back(self, tasks: Sequence[Progress]) -> None:
         """Put tasks that were taken in front of all others."""
         with self._filled:
             self._tasks.extendleft(reversed(tasks))
@@ -84,7 +73,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def leave(self, outage: str) -> None:
-        """A thread takes no more tasks, for the reason `outage`."""
         with self._filled:
             self.working -= 1
             if not self.working:
@@ -92,7 +80,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def rejoin(self) -> None:
-        """A thread that left takes tasks again."""
         with self._filled:
             self.working += 1
             self._outage = None
@@ -107,7 +94,6 @@ class Backlog:
         self._fail_where_none_works()
 
     def wait_closed(self, seconds: float) -> bool:
-        """Whether the backlog is closed, or will be within `seconds`."""
         with self._drained:
             return self._drained.wait_for(lambda: self._closed, seconds)
 

@@ -68,7 +68,6 @@ def _is_limited(group: Path) -> bool:
 
 
 def _divide(group: Path) -> None:
-    """Have a cgroup divide what it can. Raises OSError."""
     try:
         (group / _CONTROL).write_text("+memory +pids")
     except OSError as error:
@@ -101,7 +100,6 @@ class WorkerGroup:
                 (self.folder / name).write_text(value)
 
     def allow(self, limits: Limits) -> None:
-        """Let a job of these limits have its memory."""
         memory = most_memory(limits)
         if memory > self._memory:
             (self.folder / "memory.max").write_text(str(memory))
@@ -118,7 +116,6 @@ class WorkerGroup:
         return self._shortages[1] != before
 
     def remove(self) -> None:
-        """Remove it, once its processes have been killed."""
         until = time.monotonic() + _PATIENCE
         while not _remove(self.folder) and time.monotonic() < until:
             time.sleep(0.01)

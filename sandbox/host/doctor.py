@@ -89,7 +89,6 @@ def _serve_once(backend, more: Callable[[Judge], str] = lambda _: "") -> str:
 
 
 def _of_process_ids(judge: Judge) -> str:
-    """Whether two programs, one after another, have the same."""
     first, second = judge.execute([Job("import os\ndef f():\n    return os.getpid()\n", ("f()",))] * 2)
     if first.outcomes == second.outcomes:
         return ", process ids start over for each program"

@@ -59,7 +59,6 @@ def in_private_folder(path: Path) -> bool:
 
 
 def _works(python: Path) -> bool:
-    """Whether `python` starts and has the whole standard library."""
     if not python.is_file() or not readable_in_jail(python):
         return False
     probe = subprocess.run(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from sandbox.host.backlog import Backlog, Task
+from sandbox.host.backlog import Backlog
 from sandbox.host.cgroup import EACH_PROCESS, grant
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
@@ -85,17 +84,14 @@ class SandboxPool(Judge):
             thread.start()
 
     def submit(self, job: Request[R]) -> Future[R]:
-        """Run one program and its calls, a dataset's own check against one program, or a script."""
         assert isinstance(job, AnyJob)
         progress = Progress(job, job.limits or self.limits)
         _refuse_beyond_own(progress.limits)
-        future: Future[Any] = Future()
-        self._backlog.put(Task(progress, future))
-        return future
+        self._backlog.put(progress)
+        return progress.future
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
-        """The processes at the head of each jail, for monitoring."""
         return tuple(worker.pid for worker in self._living)
 
     @property
@@ -104,7 +100,6 @@ class SandboxPool(Judge):
 
     @property
     def workers(self) -> int:
-        """How many workers there should be."""
         return len(self._threads)
 
     @property
@@ -114,16 +109,13 @@ class SandboxPool(Judge):
 
     @property
     def waiting(self) -> int:
-        """Jobs that no worker has begun."""
         return self._backlog.waiting
 
     @property
     def restarts(self) -> int:
-        """Workers replaced so far."""
         return sum(thread.restarts for thread in self._threads)
 
     def close(self) -> None:
-        """Finish what was submitted, then end the workers."""
         self._backlog.close()
         for thread in self._threads:
             thread.join()

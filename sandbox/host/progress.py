@@ -1,5 +1,6 @@
-"""A job on its way: processes in the jail, one after another."""
+"""A job on its way through the pool: processes in the jail, one after another."""
 
+from concurrent.futures import Future
 from typing import Any
 
 from sandbox.host.protocol import Report, Sent, Steps, check_steps, evaluation_steps
@@ -18,11 +19,11 @@ def _steps(job: AnyJob, limits: Limits) -> Steps[Any]:
 
 
 class Progress:
-    """A job, what its next process needs, and what those before it did."""
-
     def __init__(self, job: AnyJob, limits: Limits) -> None:
         self.job = job
         self.limits = limits
+        self.future: Future[Any] = Future()
+        self.attempts = 0  # that ended a worker
         self._steps = _steps(job, limits)
         self._next: Sent | None = None
 

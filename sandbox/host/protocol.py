@@ -65,7 +65,6 @@ class Report:
         return self.cut == NOT_CUT and self.wait_status & 0x7F == signal.SIGKILL
 
     def death(self) -> Outcome:
-        """The outcome of the call during which the child ended."""
         if self.cut == CUT_BY_WALL:
             return Outcome(Status.TIMED_OUT, detail="wall-clock time")
         if self.cut == CUT_BY_CPU:
@@ -137,7 +136,6 @@ class Budget:
         return True
 
     def charge(self, report: Report) -> None:
-        """Count what a process has used."""
         self.cpu_seconds += report.cpu_seconds
         self.wall_seconds += report.wall_seconds
         self.idle_load += report.idle_load

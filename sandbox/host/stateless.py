@@ -68,7 +68,6 @@ _READS_ATTRIBUTES = re.compile(r"\{[^{}:!]*[.\[]")
 
 
 def keeps_no_state(program: str) -> bool:
-    """Whether every call of the program's functions is sure to find what the first one found."""
     return len(program) <= _MAX_PROGRAM and _keeps_no_state(program)
 
 
@@ -113,7 +112,6 @@ def _has_immutable_defaults(arguments: ast.arguments) -> bool:
 
 
 def _is_immutable(value: ast.expr) -> bool:
-    """Whether the expression is a constant, or a tuple or arithmetic of constants."""
     match value:
         case ast.Constant():
             return True
@@ -161,7 +159,6 @@ def _is_harmless(node: ast.AST, modules: dict[str, str]) -> bool:  # noqa: PLR09
 
 
 def _is_readable(node: ast.Attribute, modules: dict[str, str]) -> bool:
-    """Whether an attribute is a part of a module's interface or of a value's."""
     match node.value:
         case ast.Name(id=name) if name in modules:
             return node.attr in _public(modules[name])
@@ -173,7 +170,6 @@ def _is_readable(node: ast.Attribute, modules: dict[str, str]) -> bool:
 
 @cache
 def _public(module: str) -> frozenset[str]:
-    """What a pure module offers by name; of other modules nothing."""
     if module not in _PURE_MODULES:
         return _PURE_NAMES.get(module, frozenset())
     loaded = importlib.import_module(module)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import IO
 
-from sandbox.host.backlog import Backlog, Task
+from sandbox.host.backlog import Backlog
+from sandbox.host.progress import Progress
 from sandbox.host.protocol import PIPELINE, Report
 from sandbox.host.worker import Worker, WorkerDied, memory_file
 from sandbox.inside.watch import NOT_CUT
@@ -33,7 +34,7 @@ class WorkerThread(threading.Thread):
         self.worker: Worker | None = worker
         self._backlog = backlog
         self._start_worker = start
-        self._running: deque[tuple[Task, IO[bytes]]] = deque()
+        self._running: deque[tuple[Progress, IO[bytes]]] = deque()
 
     def run(self) -> None:
         try:
@@ -53,12 +54,12 @@ class WorkerThread(threading.Thread):
             self._send(worker, task)
         return bool(self._running)
 
-    def _send(self, worker: Worker, task: Task) -> None:
+    def _send(self, worker: Worker, task: Progress) -> None:
         try:
-            text, grant = task.progress.request()
+            text, grant = task.request()
             with memory_file(text) as request, ExitStack() as opened:
                 result = opened.enter_context(memory_file())
-                worker.send(grant, request, result, task.progress.limits)
+                worker.send(grant, request, result, task.limits)
                 opened.pop_all()
         except Exception as error:  # noqa: BLE001  (whatever it is, whoever waits for this task gets it)
             _fail(task, error)
@@ -67,7 +68,7 @@ class WorkerThread(threading.Thread):
 
     def _collect(self, worker: Worker) -> None:
         task, result = self._running[0]
-        limits = task.progress.limits
+        limits = task.limits
         try:
             report = worker.receive(limits.wall_factor * limits.program_seconds + GRACE_SECONDS)
         except WorkerDied as error:
@@ -91,7 +92,7 @@ class WorkerThread(threading.Thread):
         suspect.attempts += 1
         needs_another = suspect.attempts < ATTEMPTS
         if not needs_another and ran_out:
-            seconds = suspect.progress.limits.program_seconds  # all that it has, or each of its calls could do it again
+            seconds = suspect.limits.program_seconds  # all that it has, or each of its calls could do it again
             needs_another = _absorb(suspect, Report(signal.SIGKILL, seconds, seconds, NOT_CUT), result)
         elif not needs_another:
             suspect.future.set_exception(SandboxError(f"a job ended {ATTEMPTS} workers: {cause}"))
@@ -116,7 +117,7 @@ class WorkerThread(threading.Thread):
                 return worker
         return None
 
-    def _take_back(self) -> list[Task]:
+    def _take_back(self) -> list[Progress]:
         tasks = [task for task, _ in self._running]
         for _, result in self._running:
             result.close()
@@ -124,10 +125,10 @@ class WorkerThread(threading.Thread):
         return tasks
 
 
-def _absorb(task: Task, report: Report, result: IO[bytes]) -> bool:
+def _absorb(task: Progress, report: Report, result: IO[bytes]) -> bool:
     """Have a task take in what a process of it did, whoever waits for it get its end; whether another must follow."""
     try:
-        answer = task.progress.absorb(report, os.pread(result.fileno(), task.progress.limits.file_bytes, 0))
+        answer = task.absorb(report, os.pread(result.fileno(), task.limits.file_bytes, 0))
     except Exception as error:  # noqa: BLE001  (see _send)
         _fail(task, error)
         return False
@@ -136,7 +137,7 @@ def _absorb(task: Task, report: Report, result: IO[bytes]) -> bool:
     return answer is None
 
 
-def _fail(task: Task, error: Exception) -> None:
+def _fail(task: Progress, error: Exception) -> None:
     """Report what went wrong with one task to whoever waits for it; the thread continues."""
     if isinstance(error, OSError):
         error = SandboxError(f"the host cannot continue judging: {error}")

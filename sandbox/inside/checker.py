@@ -73,8 +73,6 @@ class _Opaque:
 
 
 class _Program:
-    """The program's process, as the judge's process sees it."""
-
     def __init__(self, *private_fds: int) -> None:
         inbox, self._to = os.pipe()
         self._from, outbox = os.pipe()
@@ -94,7 +92,6 @@ class _Program:
         os.close(outbox)
 
     def load(self, program: str, rlimits: tuple, load_seconds: float, call_seconds: float) -> str | None:
-        """None where the program executed, else how it ended."""
         self._call_seconds = call_seconds
         try:
             line, names = self._ask([program, rlimits, load_seconds, call_seconds], load_seconds)

@@ -48,7 +48,6 @@ def encode(value: object) -> str:
 
 
 def same(first: str, second: str) -> bool:
-    """Whether two canonical texts stand for equal values."""
     return first == second and not first.startswith("nan")
 
 
@@ -218,7 +217,6 @@ def _duration(value: Any) -> str:
 
 
 def _quoted(value: str) -> str:
-    """The inside of a double-quoted literal."""
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return value
     return _double_quoted(ascii('"' + value)[2:-1])

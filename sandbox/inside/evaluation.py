@@ -41,7 +41,6 @@ Item = tuple
 
 
 def run(request_fd: int, result_fd: int) -> None:
-    """Answer a request: first for the program's loading, then item by item."""
     *question, rlimits, recursion = read_request(request_fd)
     limit(rlimits)
     sys.setrecursionlimit(recursion)
@@ -83,7 +82,6 @@ def _answer_all(
 
 
 def _memory_used() -> int:
-    """Kilobytes that this process has had in memory at once."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -113,7 +111,6 @@ def _values(arguments: bytes | str) -> tuple[tuple, dict[str, Any]]:
 
 
 def _inputs(function: Any, arguments: bytes | str) -> inputs.Inputs | None:
-    """The inputs of a call; None where they are not plain data."""
     try:
         return inputs.Inputs(function, lambda: _values(arguments))
     except NotPlainData:

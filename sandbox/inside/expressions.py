@@ -49,17 +49,14 @@ class _Bounds:
         self._left = MAX_STEPS
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """A call of a builtin, or of a method of a value."""
         self._charge(1 + _size(getattr(function, "__self__", None)) + sum(map(_size, args)))
         return self.made(function(*args, **kwargs))
 
     def each(self, iterable: Any) -> Any:
-        """What a comprehension goes through."""
         self._charge(1 + _size(iterable))
         return iterable
 
     def made(self, value: Any) -> Any:
-        """A value as later steps may see it."""
         kind = type(value)
         if kind in DRAINED:
             return list(map(self.made, value))
@@ -78,7 +75,6 @@ class _Bounds:
         return value
 
     def times(self, left: Any, right: Any) -> Any:
-        """``left * right``."""
         if isinstance(left, int) and isinstance(right, int):
             _check_bits(left.bit_length() + right.bit_length())
         for sequence, count in ((left, right), (right, left)):
@@ -88,13 +84,11 @@ class _Bounds:
         return left * right
 
     def power(self, base: Any, exponent: Any, *modulus: Any) -> Any:
-        """``base ** exponent``, or `pow`."""
         if isinstance(base, int) and isinstance(exponent, int) and not modulus:
             _check_bits(base.bit_length() * exponent if abs(base) > 1 else 0)
         return pow(base, exponent, *modulus)
 
     def shift(self, value: Any, places: Any) -> Any:
-        """``value << places``."""
         if isinstance(value, int) and isinstance(places, int):
             _check_bits(value.bit_length() + places)
         return value << places

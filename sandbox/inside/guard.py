@@ -41,7 +41,6 @@ def is_honest(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that is in it."""
     arrays = getattr(sys.modules.get("numpy"), "ndarray", ())
     seen: dict[int, Any] = {}
     todo = [value]

@@ -46,7 +46,6 @@ class Inputs:
 
     @property
     def has_plainer(self) -> bool:
-        """Whether any argument could be replaced."""
         return bool(self._plainer)
 
     def identity(self, does_the_same: Callable[[Arguments], bool]) -> str:
@@ -76,7 +75,6 @@ class Path:
         return self
 
     def of(self, thunk: Callable[[], object]) -> object:
-        """What `thunk` gives, whose steps are followed."""
         # Python 3.12 follows opcodes only if some frame asked for them before tracing began.
         sys._getframe().f_trace_opcodes = True
         sys.settrace(self)
@@ -179,7 +177,6 @@ def _as_text(value: Any) -> Any:
 
 
 def _without_keys(value: Any) -> Any:
-    """Lists with the keys of dicts numbered."""
     if type(value) is dict:
         return {number: _without_keys(item) for number, item in enumerate(value.values())}
     return _each(_without_keys, value)

@@ -15,7 +15,6 @@ MAX_ERRORS = 1 << 16  # bytes, the last ones
 
 
 def run(request_fd: int, result_fd: int) -> None:
-    """Serve a request as all that this process does."""
     program, _ = stream.begin(request_fd, result_fd)
     name = f"/tmp/errors-{os.getpid()}"
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), 2)

@@ -106,7 +106,6 @@ _SAMPLE_RUNS = 16  # as many as `evaluation.rehearse` makes
 
 
 def rehearse() -> None:
-    """Run a sample program, before any fork: see `evaluation.rehearse`."""
     before = sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__, sys.modules["__main__"], sys.argv[:]
     for _ in range(_SAMPLE_RUNS):
         _run(_SAMPLE, compiles_only=False, tells_read=False)

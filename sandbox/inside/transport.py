@@ -117,7 +117,6 @@ def drained(value: object) -> object:
 
 
 def _are_scalars(parts: Any) -> bool:
-    """Whether JSON has all of them as they are."""
     kinds = set(map(type, parts))
     if int in kinds and kinds <= _SCALARS:
         integers = parts if len(kinds) == 1 else [part for part in parts if type(part) is int]

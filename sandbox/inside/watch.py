@@ -29,8 +29,6 @@ _WORKING_SHARE = 0.02
 
 
 class Watch:
-    """Watches over one child, which writes its answers to a file."""
-
     def __init__(self, pid: int, result_fd: int, grant: bytes | bytearray) -> None:
         self.cut = NOT_CUT
         self._is_looking = False
@@ -44,7 +42,6 @@ class Watch:
         self._idle_load = 0.0  # of it, what the loading let pass that has ended
 
     def start(self) -> None:
-        """Look every `PERIOD`, by SIGALRM."""
         _signal.signal(_signal.SIGALRM, self._ring)
         _signal.setitimer(_signal.ITIMER_REAL, PERIOD, PERIOD)
 

@@ -120,7 +120,6 @@ def _serve(control: _socket.socket, scratch_folder: str, ids: _ProcessIds, grant
 def _become(
     control: _socket.socket, ids: _ProcessIds, run: Callable[[int, int], None], request_fd: int, result_fd: int
 ) -> NoReturn:
-    """Serve one request as all that this process does."""
     try:
         ids.give_up()
         control.close()

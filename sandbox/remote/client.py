@@ -81,7 +81,6 @@ class RemoteJudge(Judge):
         return future
 
     def _ask(self, job: Job | CheckJob, limits: Limits) -> Execution | CheckResult:
-        """The service's answer. Raises SandboxError."""
         fields = dataclasses.asdict(dataclasses.replace(job, limits=limits))
         if isinstance(job, CheckJob):
             return self._post("/check", fields, functools.partial(wire.read, CheckResult))
@@ -167,7 +166,6 @@ class RemoteJudge(Judge):
                 return
 
     def close(self) -> None:
-        """Finish what was submitted, and hang up."""
         self._threads.shutdown()
         self._hang_up()
 
@@ -191,7 +189,6 @@ def _read_execution(calls: int, answer: dict[str, Any]) -> Execution:
 
 
 def _as_object(body: bytes) -> dict[str, Any]:
-    """A JSON object. Raises ValueError."""
     fields = json.loads(body)
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
@@ -199,7 +196,6 @@ def _as_object(body: bytes) -> dict[str, Any]:
 
 
 def _split(address: str) -> SplitResult:
-    """Raises SandboxUnavailable for what is not an address."""
     url = urlsplit(address)
     try:
         if url.scheme in ("http", "https") and url.hostname and url.port != 0:

@@ -28,7 +28,6 @@ def run_code(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[st
 
 
 def answer_of(result: ScriptResult) -> dict[str, Any]:
-    """A RunCodeResponse."""
     return response(
         "Finished" if result.exit_code is not None else "TimeLimitExceeded",
         result.exit_code,
@@ -39,7 +38,6 @@ def answer_of(result: ScriptResult) -> dict[str, Any]:
 
 
 def response(status: str, exit_code: int | None, stdout: str, stderr: str, seconds: float) -> dict[str, Any]:
-    """A RunCodeResponse of one process."""
     run = {"status": status, "execution_time": seconds, "return_code": exit_code, "stdout": stdout, "stderr": stderr}
     return {
         "status": "Success" if exit_code == 0 else "Failed",
@@ -61,13 +59,11 @@ def limits_of(fields: Mapping[str, Any], own: Limits, seconds: float) -> Limits:
 
 
 def as_python(fields: Mapping[str, Any]) -> None:
-    """Raises ValueError if the language is another."""
     if fields.get("language") != "python":
         raise ValueError(f"language must be python here, not {fields.get('language')!r}")
 
 
 def as_object(value: Any, name: str) -> dict[str, Any]:
-    """Raises ValueError if it is not a JSON object."""
     if not isinstance(value, dict):
         raise ValueError(f"{name} must be an object")
     return value

@@ -1,8 +1,8 @@
 """The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
 
 POST /execute and /check take one job as JSON and answer its result, and /run_code speaks SandboxFusion's protocol; GET
-/health (which reports whether the token is right), /metrics (Prometheus' text) and /openapi.json need no token. The
-service listens on loopback by default, and refuses to listen elsewhere without a token.
+/health, which reports whether the token is right, needs no token. The service listens on loopback by default, and
+refuses to listen elsewhere without a token.
 
 A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408 or 413;
 where too many requests wait 429 with Retry-After; a failure of the judge 503. No failure is ever answered like a
@@ -15,17 +15,15 @@ import functools
 import json
 import os
 import signal
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from sandbox.host.pool import SandboxPool
-from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable
+from sandbox.jobs import CheckJob, Job, Limits, Request, SandboxError, SandboxUnavailable, Task
 from sandbox.remote import wire
 from sandbox.remote.bearer import VARIABLE, authorizes
 from sandbox.remote.http_service import listening, read_body, sent
@@ -33,10 +31,10 @@ from sandbox.remote.run_code import run_code
 
 MAX_REQUEST = 64 << 20  # bytes
 MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
+MAX_CHARACTERS = 1 << 22  # of one job's calls, which are parsed here, unlike the inputs of streams
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 LOOPBACK = "127.0.0.1"
 _AT_ONCE = 8  # jobs for each worker that are in the pool; the others wait for their turn
-_DOCUMENT = Path(__file__).with_name("openapi.json")
 
 Steps = Generator[Request[Any], Any, dict[str, Any]]
 """A request's jobs, one after another, each answered by its result; at last the answer."""
@@ -108,15 +106,7 @@ def make_app(
     for path, endpoint in endpoints.items():
         app.router.add_post(path, functools.partial(service.judge, endpoint))
     app.router.add_get("/health", service.health)
-    app.router.add_get("/metrics", service.metrics)
-    document = json.loads(_DOCUMENT.read_text())
-    document["paths"] = {path: each for path, each in document["paths"].items() if path in endpoints or "get" in each}
-    app.router.add_get("/openapi.json", functools.partial(_answer, document))
     return app
-
-
-async def _answer(document: dict[str, Any], _request: web.Request) -> web.Response:
-    return web.json_response(document)
 
 
 class _Service:
@@ -124,8 +114,6 @@ class _Service:
         self._pool = pool
         self._token = token
         self._most = most
-        self._counts: Counter[str] = Counter()
-        self._cpu_seconds = 0.0
         at_once = min(_AT_ONCE * pool.workers, (pool.pending + 1) // 2)  # so that submitting never waits
         self._turns = asyncio.Semaphore(at_once)
         self._waiting = 0  # for their turn
@@ -139,16 +127,9 @@ class _Service:
         workers, working = self._pool.workers, self._pool.working
         status = "ok" if working == workers else "degraded" if working else "down"
         health = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
-        health["memory_limit"] = self._pool.memory_limit
+        health |= {"memory_limit": self._pool.memory_limit, "waiting": self._waiting + self._pool.waiting}
         health["authorized"] = self._authorizes(request)
         return web.json_response(health, status=200 if status == "ok" else 503)
-
-    async def metrics(self, _request: web.Request) -> web.Response:
-        lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
-        lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
-        lines += [f"sandbox_jobs_waiting {self._waiting + self._pool.waiting}"]
-        lines += [f"sandbox_workers {self._pool.workers}", f"sandbox_workers_working {self._pool.working}"]
-        return web.Response(text="\n".join(lines) + "\n")
 
     async def judge(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         if not self._authorizes(request):
@@ -156,7 +137,6 @@ class _Service:
         with self._room_for(MAX_REQUEST if request.content_length is None else request.content_length):
             body = await read_body(request)
             answer = await self._answer(self._steps(endpoint, body))
-            self._counts[request.path.removeprefix("/")] += 1
             return await sent(request, web.Response(text=answer, content_type="application/json"))
 
     @contextmanager
@@ -180,7 +160,6 @@ class _Service:
             while not isinstance(job, str):
                 async with self._turn():
                     result = await asyncio.wrap_future(self._pool.submit(job))
-                self._cpu_seconds += result.cpu_seconds
                 job = await self._next(steps, result)
             return job
         except SandboxError as error:
@@ -217,6 +196,8 @@ class _Service:
         """The job. Raises ValueError if it may use more than the service allows."""
         if isinstance(job, Job) and len(job.calls) > MAX_CALLS:
             raise ValueError(f"a job has at most {MAX_CALLS} calls")
+        if isinstance(job, Job) and job.task is not Task.STREAM and sum(map(len, job.calls)) > MAX_CHARACTERS:
+            raise ValueError(f"the calls of a job have at most {MAX_CHARACTERS} characters")
         for name, value in vars(job.limits or self._pool.limits).items():
             if value > getattr(self._most, name):
                 raise ValueError(f"limits.{name} can be at most {getattr(self._most, name)} here, not {value}")

@@ -4,12 +4,9 @@ import json
 import math
 from dataclasses import replace
 
-from scripted import silent
-
 from codea1_jax.cli import main
 from data_pipeline import Problem, problem_files
-from data_pipeline.audit import TRIVIAL, audit, trivial_programs
-from data_pipeline.benchmark import make_benchmark
+from data_pipeline.audit import TRIVIAL, audit_problems, trivial_programs
 
 CLOSE = "import numpy as np\ndef check(candidate):\n    assert np.allclose(candidate(3.5), 0.5)"
 FOUND = "def check(candidate):\n    assert (candidate('a') is not None) == True"
@@ -40,8 +37,7 @@ PROBLEMS = {
 
 def test_what_trivial_programs_pass_is_listed_by_problem(numpy_pool):
     unsound = replace(FRACTION, id="unsound", solution="def f(x):\n    return x")
-    benchmark = make_benchmark([*PROBLEMS, unsound], numpy_pool)
-    found = audit(benchmark, numpy_pool, silent)
+    found = audit_problems([*PROBLEMS, unsound], numpy_pool)
     passed = {task: set(names) for task, names in found["passed_by_trivial"].items()}
     assert passed == {problem.id: passing for problem, passing in PROBLEMS.items() if passing}
     assert sum(counts["problems"] for counts in found["audited"].values()) == len(PROBLEMS)
@@ -59,7 +55,7 @@ def test_trivial_programs_do_what_they_are_called():
     assert (first, emptied) == ([1], [])
 
 
-def test_the_command_lists_them_and_an_evaluation_counts_them(tmp_path, capsys, monkeypatch):
+def test_the_command_lists_them(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     problems = [problem for problem in PROBLEMS if problem.golden_tests]
     problem_files.write("mine.jsonl", problems)
@@ -68,18 +64,7 @@ def test_the_command_lists_them_and_an_evaluation_counts_them(tmp_path, capsys, 
     assert "passed by a program that solves nothing: zero: return 0\n" in out
     assert out.splitlines()[-1].split()[:4] == ["problems", "5", "4", "0"]
     assert main(["data", "audit", "mine.jsonl", "--workers", "1", "--json"]) == 0
-    audited = json.loads(capsys.readouterr().out)
-    command = ["eval", "code", "--data", "mine.jsonl", "--samples", "reference", "--workers", "1", "--out", "out"]
-    assert main([*command, "--audit", "--json"]) == 0
-    evaluated = json.loads(capsys.readouterr().out)
-    assert evaluated["benchmarks"]["problems"]["avg_at_n"]["value"] == 100
-    assert evaluated["passed_by_trivial"] == audited["passed_by_trivial"]
-    counted = json.loads((tmp_path / "out" / "summary.json").read_text())["audited"]["problems"]
-    assert counted == audited["audited"]["problems"] | {"mutants": 0, "survived": 0}
-    assert main(command) == 0
-    assert "solves nothing" not in capsys.readouterr().err
-    assert main([*command, "--audit"]) == 0
-    assert "passed by a program that solves nothing: zero: return 0\n" in capsys.readouterr().err
+    assert json.loads(capsys.readouterr().out)["passed_by_trivial"]["zero"] == ["return 0"]
 
 
 def test_data_without_anything_to_audit_is_bad_input(tmp_path, capsys):

@@ -56,9 +56,8 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
     figures = evaluate_programs(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
     assert set(without_bounds(figures)) == set(code_metrics(4))
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
-    assert (figures["eval/avg_at_n_low"], figures["eval/avg_at_n_high"]) == pytest.approx(
-        (25, 75)
-    )  # three of the worst
+    bounds = figures["eval/avg_at_n_low"], figures["eval/avg_at_n_high"]
+    assert bounds == pytest.approx((25, 75))  # three of the worst
     assert without_bounds(figures) == pytest.approx(
         {
             "eval/avg_at_n": 100 * 6 / 12,
@@ -106,10 +105,8 @@ DOUBLE_ROUNDS = (  # right: 1; the first two are also its hunt: 1 valid of 3 eac
 
 def test_validity_kill_rate_and_the_five_rounds(pool):
     suites = {
-        (
-            STEP.question,
-            STEP.mutants[0],
-        ): STEP_HUNT,  # the problem at place i is hunted in its mutant i modulo their number
+        # The problem at place i is hunted in its mutant i modulo their number.
+        (STEP.question, STEP.mutants[0]): STEP_HUNT,
         (ROOT.question, ROOT.mutants[1]): ROOT_HUNT,
         (STEP.question, STEP.solution): STEP_ROUNDS,
         (ROOT.question, ROOT.solution): ROOT_ROUNDS,
@@ -131,7 +128,7 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
     )
 
 
-def test_without_any_mutant_there_is_no_kill_rate(pool):
+def test_without_any_mutant_there_is_no_kill_rate_and_without_a_test_no_share_of_tests(pool):
     game = scripted_game(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
     heldout = prepare([NO_MUTANTS], pool)
     figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
@@ -139,9 +136,6 @@ def test_without_any_mutant_there_is_no_kill_rate(pool):
     expected = {"eval/test_validity": 100 / 3, "eval/distinct_tests": 50, "eval/pass_at_5": 20}
     bounds = {f"{name}_{end}": value for name, value in expected.items() for end in ("low", "high")}
     assert figures == pytest.approx(expected | bounds)  # of one question, every resample is the same
-
-
-def test_without_a_test_there_are_no_shares_of_tests(pool):
     game = scripted_game(pool, {}, {(STEP.question, p): [""] * 5 for p in (STEP.solution, STEP.mutants[0])})
     figures = evaluate_tests(game.test, pool, prepare([STEP], pool), suites=2, suite_size=3, stream=(0,))
     names = ("test_validity", "kill_rate", "pass_at_5", "mut_at_5", "mul")

@@ -134,6 +134,7 @@ def test_a_function_enters_with_all_its_tests_and_they_kill_together(numpy_pool)
     assert result.passed == 5
     assert (result.mutants, result.killed) == (len(mutate(STEP.solution)), killed)
     assert killed > 0
+    assert scored(numpy_pool, RIGHT, mutated=False).mutants == 0
 
 
 def fails(test):
@@ -183,10 +184,6 @@ def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_func
     assert (endless.passed, endless.mutants) == (0, 0)
 
 
-def test_functions_outside_the_sample_have_no_mutants(numpy_pool):
-    assert scored(numpy_pool, RIGHT, mutated=False).mutants == 0
-
-
 def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
     whole = [replace(STEP, id=f"ULT/{number}") for number in range(paper.FUNCTIONS)]
     tenth = paper.mutated_functions(whole)
@@ -234,13 +231,6 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
     assert evaluate("begun") == whole
 
 
-def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(numpy_pool):
-    nested = function("f", f"def f(x):\n    return {'not ' * 900}x")
-    assert isinstance(make_mutants([nested.solution])[0], str)
-    (result,) = score({nested: ["def test_t(): pass"]}, [nested], numpy_pool, silent)
-    assert (result.passed, result.mutants) == (1, 0)
-
-
 def test_long_conversations_and_prompts_are_cut(monkeypatch):
     earlier = ("first response", "second response")
     whole = conversation(STEP, earlier, OUR_TEMPLATES)
@@ -274,8 +264,11 @@ def test_recorded_asserts_are_test_functions_and_what_is_missing_fails(numpy_poo
     assert found["benchmarks"]["tests"]["pass_at_5"]["value"] == 20
 
 
-def test_a_function_that_cannot_be_mutated_costs_no_other_its_mutants():
+def test_a_function_that_cannot_be_mutated_does_not_enter_and_costs_no_other_its_mutants(numpy_pool):
     nested = f"def f(x):\n    return {'not ' * 900}x"
+    problem = function("f", nested)
+    (result,) = score({problem: ["def test_t(): pass"]}, [problem], numpy_pool, silent)
+    assert (result.passed, result.mutants) == (1, 0)
     long = "def f(x):\n" + "".join(f"    if x == {i}:\n        return {i}\n" for i in range(3_000))
     deep, short, many = make_mutants([nested, "x = 1", long])
     assert isinstance(deep, str) and deep.startswith("cosmic-ray cannot mutate it: RecursionError: ")

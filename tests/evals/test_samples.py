@@ -38,12 +38,9 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
         1: ("def stay(x):\n    return x",),
     }
     assert unknown == ("Mbpp/999",)
-
-
-def test_what_is_written_is_read_again(tmp_path):
     lines = [sample_line(GROW, "a = 1\n"), sample_line(STAY, "é"), sample_line(GROW, "")]
     assert [line["task_id"] for line in lines] == ["Mbpp/2", "HumanEval/0", "Mbpp/2"]  # as the benchmark spells it
-    recorded, _ = read_programs(write(tmp_path / "samples.jsonl", *lines), [GROW, STAY])
+    recorded, _ = read_programs(write(path, *lines), [GROW, STAY])
     assert programs_of(recorded, [GROW, STAY]) == {0: ("a = 1\n", ""), 1: ("é",)}
 
 

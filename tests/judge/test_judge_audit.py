@@ -1,13 +1,13 @@
-"""`codea1-judge audit`: which checks believe programs that solve nothing, lie, or have a bug."""
+"""`codea1 data audit`: which checks believe programs that solve nothing, lie, or have a bug."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from codea1_judge.cli import main
-from data_pipeline import Problem
-from data_pipeline.audit import audit_problems
+from data_pipeline import Problem, load
+from data_pipeline.audit import audit_lines, audit_problems
 from sandbox import SandboxPool
 
 HALVED = "def f(x):\n    return x // 2"
@@ -23,34 +23,35 @@ ROWS = [
 TRIVIAL = {"weak": ["return 0", "return the first argument", "empty the arguments"], "script": ["print 1"]}
 
 
-def test_what_checks_wrongly_pass_is_reported_by_problem_and_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    assert main(["audit", str(file), "--workers", "1", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(1) as pool:
+        yield pool
+
+
+def written(folder: Path, *rows: dict) -> tuple[Problem, ...]:
+    file = folder / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load(file).problems
+
+
+def test_what_checks_wrongly_pass_is_reported_by_problem_and_counted(tmp_path: Path, pool: SandboxPool):
+    report = audit_problems(written(tmp_path, *ROWS), pool)
     assert report["passed_by_trivial"] == TRIVIAL and report["passed_by_lying"] == {}
     survivors = {f"return x // 2 -> return x {other}" for other in ("* 2", "// 1", "// 3")}
     assert {problem: set(changes) for problem, changes in report["survived"].items()} == {"weak": survivors}
     assert list(report["unjudged"]) == ["wrong"]
-    assert main(["audit", str(file), "--workers", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = audit_lines(report)
     assert "passed by a program that solves nothing: script: print 1" in lines
     assert lines[-1].split() == ["problems", "3", "2", "0", "8", "3"]
 
 
-def test_only_a_check_next_to_the_program_believes_one_that_lies():
+def test_only_a_check_next_to_the_program_believes_one_that_lies(pool: SandboxPool):
     apart = Problem("apart", "?", HALVED, "f", (), check=CHECKED)
     next_to_it = Problem("next", "?", HALVED, "f", (), check=PATCHED, source="bigcodebench")
-    with SandboxPool(1) as pool:
-        assert audit_problems([apart, next_to_it], pool)["passed_by_lying"] == {"next": ["change what checks"]}
+    assert audit_problems([apart, next_to_it], pool)["passed_by_lying"] == {"next": ["change what checks"]}
 
 
-def test_data_that_cannot_be_audited_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = tmp_path / "mine.jsonl"
-    file.write_text(json.dumps(ROWS[-1]))
-    for given, reason in ((file, "its own solution fails its own check"), (tmp_path / "none", "none")):
-        assert main(["audit", str(given), "--workers", "1"]) in (1, 2)
-        error = capsys.readouterr().err
-        assert error.startswith("codea1-judge: ") and reason in error and error.count("\n") == 1
+def test_data_that_cannot_be_audited_is_bad_input(tmp_path: Path, pool: SandboxPool):
+    with pytest.raises(ValueError, match="its own solution fails its own check"):
+        audit_problems(written(tmp_path, ROWS[-1]), pool)

@@ -4,7 +4,6 @@ import pytest
 
 from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, load, preset_names
-from launch.checks import is_near
 from launch.hardware import GENERATIONS, find_slice
 from launch.shell import Answer, LaunchError
 from launch.slurm import find_gpus
@@ -12,26 +11,28 @@ from launch.tpu import read_state, read_training
 
 
 @pytest.mark.parametrize(
-    ("name", "accelerator", "hosts"),
+    ("name", "accelerator"),
     [  # cloud.google.com/tpu/docs: configurations of v4, v5e, v5p and v6e
-        ("v4:2x2x1", "v4-8", 1),
-        ("v4:2x2x4", "v4-32", 4),
-        ("v5e:1x1", "v5litepod-1", 1),
-        ("v5e:2x4", "v5litepod-8", 1),
-        ("v5e:4x4", "v5litepod-16", 4),
-        ("v5e:16x16", "v5litepod-256", 64),
-        ("v5p:2x2x1", "v5p-8", 1),
-        ("v5p:4x4x4", "v5p-128", 16),
-        ("v6e:8x8", "v6e-64", 16),
+        ("v4:2x2x1", "v4-8"),
+        ("v4:2x2x4", "v4-32"),
+        ("v5e:1x1", "v5litepod-1"),
+        ("v5e:2x4", "v5litepod-8"),
+        ("v5e:4x4", "v5litepod-16"),
+        ("v5e:16x16", "v5litepod-256"),
+        ("v5p:2x2x1", "v5p-8"),
+        ("v5p:4x4x4", "v5p-128"),
+        ("v6e:8x8", "v6e-64"),
     ],
 )
-def test_slices_are_what_google_cloud_calls_them(name, accelerator, hosts):
-    assert (find_slice(name).accelerator_type, find_slice(name).hosts) == (accelerator, hosts)
+def test_slices_are_what_google_cloud_calls_them(name, accelerator):
+    assert find_slice(name).accelerator_type == accelerator
 
 
 def test_every_preset_can_be_launched_on_the_hardware_it_is_made_for():
     for preset in preset_names():
         hardware = load(Config, preset).hardware
+        if hardware is not None and find_hardware(hardware).kind == "tpu7x":
+            continue  # on GKE alone
         if hardware is not None and find_hardware(hardware).is_tpu:
             assert find_slice(hardware).chips * CHIPS[hardware.split(":")[0]].cores == find_hardware(hardware).devices
         elif hardware is not None:
@@ -39,25 +40,10 @@ def test_every_preset_can_be_launched_on_the_hardware_it_is_made_for():
 
 
 def test_every_slice_can_be_planned():
-    assert GENERATIONS.keys() == {kind for kind, chip in CHIPS.items() if chip.dimensions}
+    assert GENERATIONS.keys() == {kind for kind, chip in CHIPS.items() if chip.dimensions} - {"tpu7x"}
     for kind, generation in GENERATIONS.items():
         for shape in generation.shapes:
             find_hardware(f"{kind}:{shape}")
-
-
-@pytest.mark.parametrize(
-    ("location", "zone", "near"),
-    [
-        ("us-west4", "us-west4-a", True),
-        ("us-west1", "us-west4-a", False),
-        ("us", "us-west4-a", True),
-        ("eu", "us-west4-a", False),
-        ("eu", "europe-west4-b", True),
-        ("nam4", "us-central1-a", True),  # a dual-region, whose regions are unknown
-    ],
-)
-def test_a_bucket_is_near_if_its_location_holds_the_zone(location, zone, near):
-    assert is_near(location, zone) == near
 
 
 def test_a_missing_answer_is_an_error_and_not_a_state():

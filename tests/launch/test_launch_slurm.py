@@ -55,7 +55,7 @@ def test_a_preset_for_one_node_has_a_replica_on_each(cloud):
 def test_slurm_gets_no_job_that_cannot_work(cloud, capsys, check, failing):
     cloud.script = Script(failures={failing: (9, "no room", 1)})
     assert cloud.launch("slurm", "up", *RUN) == 2
-    assert f"FAIL {check}: " in capsys.readouterr().err
+    assert f"refused by {check}: " in capsys.readouterr().err
     assert cloud.verbs == []
 
 

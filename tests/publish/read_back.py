@@ -1,9 +1,8 @@
-"""Reads what was exported with the libraries that it is for. Run by test_other_readers.py, where these are installed.
+"""Reads what was pushed with the libraries that it is for. Run by test_other_readers.py, where these are installed.
 
-python read_back.py ARRIVED EXPORTED
+python read_back.py ARRIVED
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import torch
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-arrived, exported = map(Path, sys.argv[1:])
+arrived = Path(sys.argv[1])
 
 for role in ("code", "test"):
     tokenizer = AutoTokenizer.from_pretrained(arrived / role)
@@ -22,8 +21,3 @@ for role in ("code", "test"):
 for name in ("programs", "suites"):
     rows = load_dataset(str(arrived / "rollouts"), name, split="train")
     assert len(rows) > 0 and {"question", "program", "reward", "advantage"} <= set(rows.features)
-
-evalplus = Path(sys.executable).parent / "evalplus.evaluate"
-command = [evalplus, "--dataset", "mbpp", "--samples", exported / "evalplus" / "samples.jsonl"]
-done = subprocess.run(command, capture_output=True, text=True, check=True)
-assert done.stdout.count("pass@1:\t0.167") == 2, done.stdout  # one of six programs

@@ -15,22 +15,6 @@ from codea1_jax.cli import main
 from codea1_jax.publish import pytest_files
 
 
-def test_evalplus_counts_the_same_programs_as_correct(evaluation, tmp_path):
-    out = tmp_path / "out"
-    assert main(["export", str(evaluation), str(out), "--to", "evalplus"]) == 0
-    assert (out / "samples.jsonl").read_text() == (evaluation / "samples.jsonl").read_text()
-    tasks = json.loads((out / "samples_eval_results.json").read_text())["eval"]
-    statuses = {task: [line["plus_status"] for line in lines] for task, lines in tasks.items()}
-    assert statuses == {"Mbpp/2": ["pass", "timeout"], "Mbpp/3": ["fail", "fail"], "Mbpp/4": ["fail", "fail"]}
-    assert [line["solution"] for line in tasks["Mbpp/3"]] == ["c", "d"]
-
-
-def test_an_evaluation_without_programs_is_refused(evaluation, tmp_path, capsys):
-    (evaluation / "samples.jsonl").unlink()
-    assert main(["export", str(evaluation), str(tmp_path / "out"), "--to", "evalplus"]) == 2
-    assert "holds no programs" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
@@ -132,7 +116,6 @@ def test_every_kind_of_question_becomes_a_pytest_file(tmp_path):
     [
         (".", "dataset", "not a run"),
         ("none.jsonl", "pytest", "no such file"),
-        (".", "evalplus", "holds no finished evaluation"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_in_a_line(source, form, reason, tmp_path, capsys, monkeypatch):

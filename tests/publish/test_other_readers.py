@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from codea1_jax.cli import main
-
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("datasets==5.2.0", "evalplus==0.3.1", "transformers==5.24.0", "torch")
+PACKAGES = ("datasets==5.2.0", "transformers==5.24.0", "torch")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL"))}
 
 
 @pytest.mark.long
-def test_released_libraries_read_models_datasets_and_results(arrived, evaluation, tmp_path):
+def test_released_libraries_read_models_and_datasets(arrived, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], env=ENVIRONMENT, check=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], env=ENVIRONMENT, check=True)
     for kind, name in (("model", "code"), ("model", "test"), ("dataset", "rollouts")):
         arrived.save(kind, f"me/mine-{name}", tmp_path / "arrived" / name)
-    assert main(["export", str(evaluation), str(tmp_path / "evalplus"), "--to", "evalplus"]) == 0
     script = Path(__file__).parent / "read_back.py"
     offline = ENVIRONMENT | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")}
-    subprocess.run([python, script, tmp_path / "arrived", tmp_path], cwd=ROOT, env=offline, check=True)
+    subprocess.run([python, script, tmp_path / "arrived"], cwd=ROOT, env=offline, check=True)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hub_emulator import TOKEN, running_hub
 from huggingface_hub import ModelCard
-from tiny_run import ROOT, finish, first_run, refused, start_codea1
+from tiny_run import first_run, refused, start_codea1
 from transformers import AutoConfig, AutoTokenizer
 
 from codea1_jax.cli import main
@@ -20,7 +20,6 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.weights import load_params
 from codea1_jax.publish import cards, hub
 from codea1_jax.training.convert import open_policy
-from data_pipeline import problem_files
 
 
 def test_both_policies_arrive_as_models_that_transformers_and_we_load(arrived, tmp_path):
@@ -62,22 +61,6 @@ def test_a_dry_run_prints_the_files_that_arrive_and_sends_nothing(arrived, capsy
         assert each["card"].encode() == arrived.repos["model", repo]["README.md"]
     lines = hub.summary_lines([*printed.values()])
     assert lines[0] == "model me/mine-code" and any(line.endswith("  model.safetensors") for line in lines)
-
-
-def test_prepared_questions_arrive_and_are_a_source_again(tmp_path):
-    with running_hub() as emulator:
-        prepare = ("data", "prepare", "problems", "--source", str(ROOT / "docs" / "problems.jsonl"))
-        environment = emulator.environment
-        finish(
-            start_codea1(*prepare, "--out", str(tmp_path / "data"), "--push", "me/questions", environment=environment)
-        )
-        folder = emulator.save("dataset", "me/questions", tmp_path / "arrived")
-    rows = pyarrow.parquet.read_table(folder / "function.parquet").to_pylist()
-    given = {row["id"]: row for row in read_lines(ROOT / "docs" / "problems.jsonl")}
-    assert {row["id"]: (row["question"], row["tests"]) for row in rows} == {
-        name: (row["question"], row["tests"]) for name, row in given.items()
-    }
-    assert problem_files.FORMAT.read(rows).problems and json.loads((folder / "manifest.json").read_text())["kept"]
 
 
 def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(tmp_path):

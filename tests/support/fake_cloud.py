@@ -1,4 +1,4 @@
-"""A cloud that is not there: gcloud, kubectl, sbatch and the like on PATH, which record how they are called, and fail,
+"""A cloud that is not there: gcloud, sbatch and the like on PATH, which record how they are called, and fail,
 dawdle or report a preemption as a test says.
 
 The programs are a few lines of shell that ask this process what to answer: Python is slow to start.
@@ -24,9 +24,8 @@ from launch.cli import main
 ROOT = Path(__file__).parents[2]
 
 _PROGRAM = r"""#!/bin/bash
-if [[ "$*" == *" --filename=-"* ]]; then input=$(</dev/stdin); fi
 exec 3<>/dev/tcp/127.0.0.1/PORT
-printf '%s\0' "$(($# + 1))" "$PPID" "$PWD" "$input" "${0##*/}" "$@" >&3
+printf '%s\0' "$(($# + 1))" "$PPID" "$PWD" "${0##*/}" "$@" >&3
 for part in code out err; do IFS= read -r -d '' "$part" <&3; done
 printf '%s' "$out"
 printf '%s' "$err" >&2
@@ -38,11 +37,10 @@ Said = tuple[int, str, str]  # exit code, standard output, standard error
 
 @dataclass(frozen=True)
 class Caller:
-    """Who called a program: its process, where it was, and what it gave on standard input."""
+    """Who called a program: its process, and where it was."""
 
     process: int
     directory: Path
-    given: str
 
 
 @dataclass
@@ -56,9 +54,6 @@ class Script:
     slow: dict[str, float] = field(default_factory=dict)  # seconds, always
     states: Sequence[str] = ("ACTIVE",)  # of a queued resource, look by look, from its creation on
     endings: Sequence[Sequence[str]] = (("exit 0",),)  # of training, look by look: what each worker says
-    location: str = "US-WEST4"
-    dirty: str = ""
-    conditions: Sequence[str] = ("Completed",)  # of a JobSet, look by look, from its creation on
     looks: int = 2  # at SLURM's queue, during which a job is there
 
 
@@ -73,8 +68,6 @@ class Cloud:
         self.environments: list[dict[str, str]] = []  # of these
         self.calls: list[list[str]] = []
         self.queue: list[str] = []  # states of the queued resource to come; the last one stays
-        self.jobset: list[str] = []
-        self.manifest = ""
         self.job = 0
         self._seen: Counter[str] = Counter()
         self._server = _Server(self)
@@ -153,7 +146,6 @@ class Cloud:
             "compute tpus queued-resources delete": self._delete,
             "compute tpus queued-resources ssh": self._ssh,
             "compute tpus queued-resources scp": self._scp,
-            "storage buckets describe": lambda *_: (0, f"{self.script.location}\n", ""),
             "storage cp": lambda *_: _DONE,
             "storage rsync": self._rsync,
         }
@@ -216,16 +208,6 @@ class Cloud:
                 tarfile.open(fileobj=content, mode="w:gz").close()
                 output = next(word.split("=")[1] for word in words if "--output=" in word)
                 (caller.directory / output).write_bytes(content.getvalue())
-        return 0, self.script.dirty if words[0] == "status" else "", ""
-
-    def kubectl(self, words: list[str], caller: Caller) -> Said:
-        if words[0] == "apply":
-            self.manifest, self.jobset = caller.given, list(self.script.conditions)
-        if words[0] == "delete":
-            self.jobset = []
-        if words[0] == "get" and self.jobset:
-            condition = {"type": _next(self.jobset), "status": "True"}
-            return 0, json.dumps({"status": {"conditions": [condition]}}), ""
         return _DONE
 
     def sbatch(self, words: list[str], caller: Caller) -> Said:
@@ -247,7 +229,6 @@ _PROGRAMS: dict[str, Callable[[Cloud, list[str], Caller], Said]] = {
     "gcloud": Cloud.gcloud,
     "git": Cloud.git,
     "codea1": lambda *_: _DONE,
-    "kubectl": Cloud.kubectl,
     "sbatch": Cloud.sbatch,
     "squeue": Cloud.squeue,
     "scancel": Cloud.scancel,
@@ -277,8 +258,6 @@ def _verb(call: list[str]) -> str | None:
         if call[-2].startswith("gs://"):
             return "copy"
         return "upload" if call[-1].endswith("/run") else None  # of data
-    if call[0] in ("kubectl", "scancel"):
-        return None if call[1] in ("get", "auth") else f"{call[0]} {call[1]}"
     return "sbatch" if call[0] == "sbatch" else None
 
 
@@ -292,7 +271,7 @@ class _Server(socketserver.ThreadingTCPServer):
             def handle(self) -> None:
                 read = _nul_terminated(self.rfile)
                 count = int(next(read))
-                caller = Caller(int(next(read)), Path(next(read)), next(read))
+                caller = Caller(int(next(read)), Path(next(read)))
                 said = cloud.answer(caller, [next(read) for _ in range(count)])
                 with contextlib.suppress(OSError):  # whoever asked was given up
                     self.wfile.write("".join(f"{part}\0" for part in said).encode())

@@ -1,14 +1,9 @@
-"""A random two-layer Qwen2 with Qwen's own vocabulary: real prompts at a size that a laptop trains in seconds.
-
-python tiny_model.py DIRECTORY
-"""
+"""A random two-layer Qwen2 with Qwen's own vocabulary: real prompts at a size that a laptop trains in seconds."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 from qwen_vocabulary import make_tokenizer, read_ranks
 
@@ -71,7 +66,3 @@ def shrink_lab() -> None:
 
     _lab.paper_lab = tiny_lab
     _lab.check_ready = lambda options: None  # only of the named rows, and they are there
-
-
-if __name__ == "__main__":
-    write_random_model(Path(sys.argv[1]), SHAPE, make_tokenizer(read_ranks()))

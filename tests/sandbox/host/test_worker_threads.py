@@ -8,7 +8,7 @@ import pytest
 
 from sandbox import Job, JudgeJob, Limits, SandboxError, SandboxPool, Test
 from sandbox.host import worker_thread
-from sandbox.host.backlog import Backlog, Task
+from sandbox.host.backlog import Backlog
 from sandbox.host.progress import Progress
 from sandbox.host.worker import WorkerDied
 from sandbox.judge import then
@@ -129,8 +129,8 @@ def test_closing_a_pool_whose_last_worker_is_gone_does_not_wait(monkeypatch):
 # --- the backlog ------------------------------------------------------------------------------------------
 
 
-def task() -> Task:
-    return Task(Progress(HONEST, Limits()), Future())
+def task() -> Progress:
+    return Progress(HONEST, Limits())
 
 
 def test_tasks_are_taken_in_their_order_and_those_given_back_first():

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from service import answer_to, get, running
+from service import answer_to, running
 
 from sandbox import Limits, SandboxPool, ScriptJob, ScriptResult
 from sandbox.remote import server
@@ -116,7 +116,6 @@ def test_the_answer_is_sandbox_fusions(jail: SandboxPool):
         assert (late["status"], late["run_result"]["status"]) == ("Failed", "TimeLimitExceeded")
         big = ask(address, code="x = 'a' * 2**29", language="python", memory_limit_MB=128)[1]
         assert "MemoryError" in big["run_result"]["stderr"]
-        assert 'sandbox_jobs_total{kind="run_code"} 4' in get(address + "/metrics")
 
 
 @pytest.mark.parametrize(
@@ -174,17 +173,3 @@ def test_without_the_token_nothing_runs(jail: SandboxPool):
         for path in ENDPOINTS:
             assert ask(address, path, code="print(1)", language="python")[0] == 401
         assert ask(address, token="secret", code="print(1)", language="python")[0] == 200
-
-
-def test_the_openapi_document_lists_every_path_and_the_fields_of_our_own_jobs(jail: SandboxPool):
-    app = make_app(jail)
-    with running(app) as address:
-        document = json.loads(get(address + "/openapi.json"))
-    served = {(route.resource.canonical, route.method.lower()) for route in app.router.routes() if route.resource}
-    listed = {(path, method) for path, methods in document["paths"].items() for method in methods}
-    assert listed == {each for each in served if each[1] != "head"}
-    schemas = document["components"]["schemas"]
-    for kind in (server.Job, server.CheckJob, Limits):
-        assert schemas[kind.__name__]["properties"].keys() == kind.__dataclass_fields__.keys()
-    referred = {part.split('"')[0] for part in json.dumps(document).split("#/components/schemas/")[1:]}
-    assert referred <= schemas.keys()

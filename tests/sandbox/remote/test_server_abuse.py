@@ -17,7 +17,7 @@ from aiohttp import web
 from service import answer_to, running
 from test_server import DOUBLE
 
-from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable
+from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable, Task
 from sandbox.host import worker_thread
 from sandbox.remote import http_service, server
 from sandbox.remote.client import RemoteJudge
@@ -192,6 +192,15 @@ def test_a_request_of_many_calls_takes_what_its_limits_say(jail: SandboxPool):
     ends = [outcome["status"] for outcome in answer["outcomes"]]
     assert (status, len(ends), ends[-1]) == (200, 5_000, "timed out")
     assert answer["cpu_seconds"] < 2 * 0.5 + 0.5
+
+
+def test_calls_of_too_many_characters_are_refused_before_they_are_parsed(jail: SandboxPool, monkeypatch):
+    monkeypatch.setattr(server, "MAX_CHARACTERS", 9)
+    with running(make_app(jail)) as address:
+        assert post(address, as_body(Job(DOUBLE, ("f(1)", "f(10)"))))[0] == 200
+        status, text, _ = post(address, as_body(Job(DOUBLE, ("f(10)", "f(10)"))))
+        assert status == 400 and "at most 9 characters" in text
+        assert post(address, as_body(Job("print(1)", ("1" * 10,), task=Task.STREAM)))[0] == 200
 
 
 BROKEN = {
