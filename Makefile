@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check plan-published test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -97,11 +97,6 @@ bench-rollout: .venv/base
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
-
-# Forecasts runs whose speed others have published, or those with a word of RUNS in their names, and writes the table in
-# docs/planning.md.
-plan-published: .venv/dev .venv-cuda/compiler
-	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_published.py $(RUNS)
 
 # Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; ends at the
 # first that fails, and does not repeat those that left rehearsals/NAME.passed. WITH="key=value ..." names data that is here.

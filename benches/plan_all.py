@@ -15,17 +15,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codea1_jax.cli.plan import progress
+from codea1_jax.cli.plan import show_progress
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.plan.arithmetic.phases import layout_table
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
-from codea1_jax.plan.compiled.kept import compilers
 from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
-from codea1_jax.plan.plan import Plan, limit_seconds, make_plan
+from codea1_jax.plan.phases import layout_table
+from codea1_jax.plan.plan import Plan, limit_seconds, make_plan, whole_run
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
+from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.table import conclusion, markdown, plan_table, planned
-from codea1_jax.plan.whole_run import whole_run
+from codea1_jax.plan.worker import compilers
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
@@ -43,8 +42,7 @@ def main(names: list[str]) -> int:
         config, started = load(Config, name), time.monotonic()
         if config.hardware is None:
             continue
-        with progress() as watch:
-            plan = make_plan(config, find_hardware(config.hardware), FILL, watch)
+        plan = make_plan(config, find_hardware(config.hardware), FILL, show_progress)
         fits = fits and plan.fits
         console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
@@ -80,7 +78,6 @@ def hours(planned_name: str, plan: Plan) -> dict[str, tuple[float, float]]:
 
 
 def _planned_like(name: str) -> str:
-    """The preset of the paper's own method for the same hardware, whose phases a preset's are among."""
     model, _, rest = name.partition("/")
     lora = "_lora" if "_lora" in rest else ""
     return f"{model}/a1{lora}_{rest.rpartition('_')[2]}"

@@ -11,7 +11,7 @@ from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
 if TYPE_CHECKING:
     from sandbox.host.doctor import Diagnosis
 
-_QUESTIONS = {"data", "golden tests", "schedule"}  # findings for which `codea1 train` would refuse the run as well
+_QUESTIONS = {"data", "schedule"}  # findings that are bad input of the user's
 
 
 def add(commands: Commands) -> None:
@@ -41,26 +41,18 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     """
     from pathlib import Path
 
-    from codea1_jax.doctor.host import (
-        count_hosts,
-        find_devices,
-        find_disk,
-        find_memory,
-        find_packages,
-    )
+    from codea1_jax.doctor.host import count_hosts, find_devices, find_disk, find_memory, find_packages
     from sandbox.host.doctor import Diagnosis, report
 
     packages = find_packages()
     if packages.works is False:  # nothing below could be imported
         return Diagnosis((packages, *report().findings))
-    from codea1_jax.config import Config, HostsConfig, SandboxConfig, load
+    from codea1_jax.config import Config, HostsConfig, load
     from codea1_jax.doctor.run import find_judge, find_needs
-    from data_pipeline.benchmark import PACKAGES
 
     config = None if preset is None else load(Config, preset, overrides)
     found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))
     host = (packages, found, find_memory())
     if config is None:
-        return Diagnosis((*host, *find_judge(SandboxConfig()), find_disk(Path(), "this directory")))
-    judge = find_judge(config.sandbox, PACKAGES if config.eval.datasets else ())
-    return Diagnosis((*host, *judge, *find_needs(config, devices)))
+        return Diagnosis((*host, *find_judge(), find_disk(Path(), "this directory")))
+    return Diagnosis((*host, *find_needs(config, devices)))

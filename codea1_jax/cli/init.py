@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
 import shlex
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from data_pipeline import Problem
 
 ON_CPU, ON_ACCELERATORS = "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen/Qwen2.5-Coder-1.5B-Instruct"
-HERE, WORTH = "what is here", "as many as the questions are worth"
 SHOWN = 3  # refusals
 MEASURED = 2_000  # questions whose tokens are counted, of however many
 
@@ -35,7 +33,9 @@ def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("init", help="write the configuration of a run on your own questions")
     parser.add_argument("directory", type=Path, help="a new directory: for config.yaml, and for the run below it")
-    parser.add_argument("--data", help="your questions: a file or folder, or a dataset that `codea1 data` prepared")
+    parser.add_argument(
+        "--data", required=True, help="your questions: a file or folder, or a dataset that `codea1 data` prepared"
+    )
     parser.add_argument(
         "--model", help=f"directory or Hub id of the base model; default: {ON_ACCELERATORS}, on a CPU {ON_CPU}"
     )
@@ -50,7 +50,6 @@ def add(commands: Commands) -> None:
 
 
 def _hours(text: str) -> float:
-    """A time. Raises ArgumentTypeError."""
     try:
         hours = float(text)
     except ValueError:
@@ -91,34 +90,24 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _known(options: argparse.Namespace) -> Known:
-    """Reads, checks and measures what a run is chosen by. Without --data it asks on a terminal."""
     from codea1_jax.config import ModelConfig, SandboxConfig
     from codea1_jax.doctor.host import existing
     from codea1_jax.models.flops import parameters
     from codea1_jax.models.tokenizer import load_tokenizer
     from codea1_jax.models.weights import SMALL_FILES, resolve
-    from codea1_jax.plan.arithmetic.planned_run import model_shape
     from codea1_jax.plan.own_run import SMALL, Known
+    from codea1_jax.plan.planned_run import model_shape
     from codea1_jax.run.rundir import RUN_FOLDER
 
-    def chosen(given: str | None, what: str, default: str) -> str:
-        return given or (_ask(what, default) if options.data is None else default)
-
-    source = options.data or _ask("your questions (a file or folder)")
-    hardware = _hardware(chosen(options.topology, "hardware (rtx-4090, h100:8, cpu, ...)", HERE))
-    name = chosen(options.model, "base model", ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
-    answer = chosen(options.hours and str(options.hours), "hours that it may take", WORTH)
-    try:
-        hours = None if answer == WORTH else _hours(answer)
-    except argparse.ArgumentTypeError as error:
-        raise UserError(f"hours: {error}") from error
+    hardware = _hardware(options.topology)
+    name = options.model or (ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
     shape = model_shape(ModelConfig(pretrained=name))
     tokenizer = load_tokenizer(resolve(name, SMALL_FILES))
     if tokenizer.hf.chat_template is None:
         raise UserError(f"{name} has no chat template, which questions need; take an instruction-tuned model")
-    problems = _usable(source, SandboxConfig(fallback="process" if options.no_jail else "none"))
+    problems = _usable(options.data, SandboxConfig(fallback="process" if options.no_jail else "none"))
     return Known(
-        source=source,
+        source=options.data,
         directory=str(options.directory / RUN_FOLDER),
         model=name,
         problems=problems,
@@ -127,31 +116,19 @@ def _known(options: argparse.Namespace) -> Known:
         thinks="enable_thinking" in str(tokenizer.hf.chat_template),
         hardware=hardware,
         free=shutil.disk_usage(existing(options.directory)).free,
-        hours=hours,
+        hours=options.hours,
         jailed=not options.no_jail,
     )
 
 
-def _ask(what: str, default: str | None = None) -> str:
-    """The answer on a terminal, elsewhere the default. Raises UserError where there is neither."""
-    answer = ""
-    if sys.stdin.isatty():
-        with contextlib.suppress(EOFError):
-            answer = input(f"{what}{'' if default is None else f' [{default}]'}: ").strip()
-    if not answer and default is None:
-        raise UserError("nothing names your questions; pass --data FILE")
-    return answer or str(default)
-
-
-def _hardware(name: str) -> Hardware:
-    """What is named, one device where no number is; or what is here. Raises UserError."""
+def _hardware(name: str | None) -> Hardware:
     from codea1_jax.common.chips import CHIPS, cpu_hardware, find_hardware, hardware_of
     from codea1_jax.runtime.devices import start_devices
 
     host = cpu_hardware(len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if name == "cpu":
         return host
-    if name != HERE:
+    if name is not None:
         return find_hardware(f"{name}:1" if name in CHIPS and not CHIPS[name].dimensions else name)
     import jax
 
@@ -166,7 +143,6 @@ def _hardware(name: str) -> Hardware:
 
 
 def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
-    """The questions whose references run and pass their own tests, as a run will take them."""
     from codea1_jax.training.judges import make_judge
     from codea1_jax.training.questions import drop_unsound
     from codea1_jax.training.sources import load_problems
@@ -204,7 +180,6 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
 
 
 def _forecast(chosen: OwnRun, where: str) -> str:
-    """What the run is expected to take, in a line."""
     from codea1_jax.common.chips import GIB
 
     hours, kept = chosen.seconds / 3600, chosen.config.checkpoint.keep_last + 1
@@ -219,7 +194,6 @@ def _forecast(chosen: OwnRun, where: str) -> str:
 
 
 def _notes(chosen: OwnRun, directory: Path) -> Iterator[str]:
-    """What somebody who has trained models would add."""
     from codea1_jax.models.flops import parameters
     from codea1_jax.plan.own_run import SMALL
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,6 @@ from codea1_jax.common.errors import UserError
 if TYPE_CHECKING:
     from codea1_jax.common.chips import Hardware
     from codea1_jax.config import Config
-    from codea1_jax.plan.arithmetic.lengths import Lengths
-    from codea1_jax.plan.compiled.compiler import Watch
 
 
 def add(commands: Commands) -> None:
@@ -32,9 +30,6 @@ def add(commands: Commands) -> None:
         type=_share,
         default=0.25,
         help="mean length of prompts and responses, as a share of the longest (default 0.25)",
-    )
-    parser.add_argument(
-        "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
     )
     parser.add_argument(
         "--search",
@@ -55,27 +50,24 @@ def _share(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.chips import find_hardware
     from codea1_jax.config import Config, load
-    from codea1_jax.plan.arithmetic.lengths import read_lengths
-    from codea1_jax.plan.compiled.compiler import check_compiler
+    from codea1_jax.plan.compiler import check_compiler
 
     config = load(Config, options.preset, options.overrides)
-    lengths = None if options.lengths is None else read_lengths(options.lengths)
     name = options.topology or config.hardware
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
     check_compiler(hardware)
-    return (_search if options.search else _plan)(options, config, hardware, lengths)
+    return (_search if options.search else _plan)(options, config, hardware)
 
 
-def _plan(options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None) -> int:
+def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:
     from codea1_jax.common.console import print_table
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, plan_table
 
     config, counted_from = with_own_questions(config)
-    with progress() as watch:
-        plan = make_plan(config, hardware, options.fill, watch, lengths)
+    plan = make_plan(config, hardware, options.fill, show_progress)
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
@@ -87,7 +79,7 @@ def _plan(options: argparse.Namespace, config: Config, hardware: Hardware, lengt
 
 def with_own_questions(config: Config) -> tuple[Config, str]:
     """The configuration with the number of questions that its files have, if they are here; and which were counted."""
-    from codea1_jax.plan.arithmetic.workload import QUESTIONS
+    from codea1_jax.plan.workload import QUESTIONS
     from codea1_jax.training.sources import count_questions
 
     data = config.data
@@ -102,52 +94,29 @@ def with_own_questions(config: Config) -> tuple[Config, str]:
     )
 
 
-def _search(options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None) -> int:
-    from rich.console import Console
-
-    from codea1_jax.common.console import print_table
+def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:
     from codea1_jax.config import Config, load
     from codea1_jax.plan.search import search
-    from codea1_jax.plan.table import search_table
 
     def reload(overrides: Sequence[str]) -> Config:
         return load(Config, options.preset, [*options.overrides, *overrides])
 
-    console = Console(stderr=True)
-    with console.status("ranking layouts by arithmetic, then compiling the best; minutes each"):
-        say = partial(console.print, soft_wrap=True, highlight=False)
-        candidates = search(config, hardware, options.fill, reload, say, lengths)
+    print("ranking layouts by arithmetic, then compiling the best; minutes each", file=sys.stderr)
+    report = partial(print, file=sys.stderr, flush=True)
+    candidates = search(config, hardware, options.fill, reload, report)
     best = candidates[0]
     if options.json:
         keys = ("overrides", "expected_seconds", "fits")
         rows = [(each.overrides, each.seconds if each.fits else None, each.fits) for each in candidates]
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
     else:
-        print_table(search_table(candidates, f"{options.preset} on {hardware.name}"))
         fastest = f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}"
         none = "none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens"
         print(fastest if best.fits else none)
     return DONE if best.fits else FAILED
 
 
-@contextmanager
-def progress() -> Iterator[Watch]:
-    """A function that shows on standard error which of how many programs is being compiled, and since when."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting the compiler")
-
-        def watch(done: int, total: int, program: str, outcome: str | None) -> None:
-            if outcome is not None:
-                seconds = bar.tasks[0].elapsed or 0.0
-                console.print(f"{done}/{total} {program}: {outcome} ({seconds:.0f} s)", highlight=False)
-                return
-            if done == 0 and not console.is_terminal:
-                console.print(f"{total} programs to compile; the first ones take longest", highlight=False)
-            bar.reset(task, description=f"{done + 1}/{total} compiling {program}")
-
-        yield watch
+def show_progress(done: int, total: int, program: str, outcome: str | None) -> None:
+    """A `Watch` that prints to standard error."""
+    line = f"{done + 1}/{total} compiling {program}" if outcome is None else f"{done}/{total} {program}: {outcome}"
+    print(line, file=sys.stderr, flush=True)

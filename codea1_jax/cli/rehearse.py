@@ -63,14 +63,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _summarize(rehearsal: Rehearsal, stages: Sequence[Stage]) -> None:
-    from codea1_jax.common.chips import GIB
     from codea1_jax.doctor.rehearsal.rehearsal import NOT_REHEARSED
 
     print("smaller than in the run:")
     print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")
     print("not rehearsed:", *NOT_REHEARSED, sep="\n  ")
     works, seconds = all(stage.works for stage in stages), sum(stage.seconds for stage in stages)
-    print(f"{'passed' if works else 'FAILED'} in {seconds:.0f} s with {rehearsal.peak / GIB:.1f} GiB of memory")
+    print(f"{'passed' if works else 'FAILED'} in {seconds:.0f} s")
 
 
 def _line(stage: Stage) -> str:

@@ -43,16 +43,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
     from codea1_jax.common.console import log_to_stderr, print_table
-    from codea1_jax.plan.arithmetic.memory import check_fits_here
     from codea1_jax.run.summary import table
     from codea1_jax.runtime.devices import start_devices
-    from codea1_jax.runtime.gather import is_writer, on_all
+    from codea1_jax.runtime.gather import is_writer
     from codea1_jax.training.trainer import Trainer
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     start_devices()
     keep_compiled_programs()
-    on_all(lambda: check_fits_here(config))
     with Trainer(config, resume=resume) as trainer:
         results = trainer.train()
     if is_writer():

@@ -45,13 +45,12 @@ class Devices:
 
 
 def count_hosts(settings: HostsConfig) -> int:
-    """How many hosts the run has by its configuration, by SLURM or by the TPU's environment; contacts none of them."""
-    from jax._src.clusters.cloud_tpu_cluster import GceTpuCluster, GkeTpuCluster  # noqa: PLC0415  no public name
-
+    """How many hosts the run has by its configuration, a TPU pod's environment or SLURM; contacts none of them."""
     if settings.count is not None:
         return settings.count
-    pod = next((cluster for cluster in (GkeTpuCluster, GceTpuCluster) if cluster.is_env_present()), None)
-    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) if pod is None else pod.get_process_count()
+    if "TPU_WORKER_HOSTNAMES" in os.environ:
+        return len(os.environ["TPU_WORKER_HOSTNAMES"].split(",")) * int(os.environ.get("MEGASCALE_NUM_SLICES", "1"))
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
 
 
 def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
@@ -99,16 +98,16 @@ def existing(directory: Path) -> Path:
     return next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
 
 
-def find_disk(directory: Path, name: str, needed: float = 0.0) -> Finding:
+def find_disk(directory: Path, name: str, purpose: str = "", needed: int = 0) -> Finding:
     """Whether a directory, or what it would be made in, can be written to and has room for that many bytes."""
     there = existing(directory)
     free = shutil.disk_usage(there).free
-    detail = f"{directory}: {free / GIB:.1f} GiB free"
+    detail = f"{directory}: {free / GIB:.1f} GiB free" + (f", for {purpose}" if purpose else "")
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         return Finding(name, False, f"{directory}: nothing can be written in {there}", "choose another directory")
     if free < needed:
         fix = "make room, keep fewer (checkpoint.keep_last=1), or save elsewhere (checkpoint.directory=...)"
-        return Finding(name, False, f"{detail}, {needed / GIB:.1f} needed", fix)
+        return Finding(name, False, f"{detail}: {needed / GIB:.1f} GiB", fix)
     return Finding(name, True, detail)
 
 
@@ -121,7 +120,6 @@ def version(name: str) -> str:
 
 
 def _unmet(distribution: str) -> list[str]:
-    """What an installed package requires and is not there as required; its extras are left out."""
     if version(distribution) == "none":
         return [distribution]
     required = map(Requirement, importlib.metadata.requires(distribution) or ())

@@ -1,21 +1,23 @@
 """What a run needs of its accelerators, before there are any: memory, and the time of a step, least and expected.
 
-`arithmetic` knows without a compiler what the phases of a step compute, the least time of that, and what a device must
-hold at least. `compiled` compiles the run's own phases for TPUs and GPUs that are not here, and reads seconds off the
-compilers' output. `forecast` multiplies them by the calls of a step, `whole_run` looks beyond it, and `plan` puts all
-of it together; what none of them can know stands in `assumptions`. `search` tries other layouts, `calibrate` measures
-instead of compiling. `own_run` chooses the settings of a run on your own questions. `planned` keeps what was found out
-about the shipped presets.
+shapes    `workload`: what a step is asked for; `planned_run`: configuration and hardware; `phases`: what is computed
+compile   `programs`, lowered for hardware that need not be here (`cuda`), by a `compiler` in its own process (`worker`)
+memory    `memory`, by arithmetic, which refuses in milliseconds; then the compiler's own figures
+time      `simulation` counts the calls of a step; `hlo` and `kernels` read seconds off what was compiled; `forecast`
+          multiplies them; what no compiler knows stands in `assumptions`
+table     `plan` puts it all together, `table` prints it, `planned` holds what is shipped of the presets
+
+On top of it, `search` tries other layouts, and `own_run` chooses the settings of a run on your own questions.
 """
 
 __all__ = [
-    "arithmetic",
-    "assumptions",
-    "calibrate",
-    "compiled",
+    "compiler",
+    "memory",
     "own_run",
     "plan",
     "planned",
+    "planned_run",
     "search",
     "table",
+    "workload",
 ]

@@ -10,25 +10,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from codea1_jax.common.chips import Hardware
 from codea1_jax.config import METHODS, Config
 from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.arithmetic.lengths import Lengths, choose_groups, draw_groups
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.plan.arithmetic.simulation import batch_shape, simulate_packing, simulate_sampling
-from codea1_jax.plan.arithmetic.workload import (
-    Group,
-    Load,
-    Phase,
-    is_anchored,
-    sampling_loads,
-    training_loads,
-    updates_of,
-)
 from codea1_jax.plan.assumptions import (
     HOST_SECONDS,
     JUDGED_PER_CORE,
@@ -39,7 +27,19 @@ from codea1_jax.plan.assumptions import (
     TILE_HEAD_DIM,
     efficiency_of,
 )
-from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Shape
+from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Shape
+from codea1_jax.plan.planned_run import PlannedRun
+from codea1_jax.plan.simulation import batch_shape, simulate_packing, simulate_sampling
+from codea1_jax.plan.workload import (
+    Group,
+    Load,
+    Phase,
+    draw_groups,
+    is_anchored,
+    sampling_loads,
+    training_loads,
+    updates_of,
+)
 from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
@@ -77,8 +77,8 @@ class StepCalls:
     """What a step calls. sampled: the groups of a role. learned: those of a policy, in the order of its updates."""
 
     calls: Mapping[Phase, Calls]
-    sampled: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
-    learned: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    sampled: Mapping[str, tuple[Group, ...]]
+    learned: Mapping[str, tuple[Group, ...]]
 
     @property
     def drawn(self) -> Number:
@@ -109,31 +109,19 @@ def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
             return ()
 
 
-def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> StepCalls:
-    """The calls of a step over lengths that are drawn with this mean (`lengths.draw_groups`), or chosen from `lengths`.
-
-    Raises UserError if `lengths` lacks a role.
-    """
-    loads = {load: tuple(_groups_of(load, fill, lengths)) for load in sampling_loads(run.config)}
+def step_calls(run: PlannedRun, fill: float) -> StepCalls:
+    """The calls of a step over lengths that are drawn with this mean (`workload.draw_groups`)."""
+    loads = {load: tuple(draw_groups(load, fill)) for load in sampling_loads(run.config)}
     sampled = {load.role: groups for load, groups in loads.items()}
-    if METHODS[run.config.method.name].supervised and lengths is not None:
-        # Each question has its example, whatever share of the groups was sampled, or learned from.
-        examples = [replace(group, learned=True) for group in lengths.get("test", ()) if group.responses]
-        lengths = {"test": examples}
     learned: dict[str, tuple[Group, ...]] = {}
     for policy, trained in training_loads(run.config).items():
-        groups = {load: sampled.get(load.role) or _groups_of(load, fill, lengths) for load in trained}
-        parts = [[group for group in each if group.learned][: load.prompts] for load, each in groups.items()]
+        parts = [(sampled.get(load.role) or draw_groups(load, fill))[: load.prompts] for load in trained]
         # Roles take part in every mini-batch alike: it is the questions that are split.
         learned[policy] = tuple(itertools.chain(*_interleaved(parts, updates_of(run.config, policy))))
     calls = sampling_calls(run, loads)
     for policy, groups in learned.items():
-        calls |= _learning_calls(run, policy, groups)
+        calls |= learning_calls(run, policy, groups)
     return StepCalls(calls, sampled, learned)
-
-
-def _groups_of(load: Load, fill: float, lengths: Lengths | None) -> list[Group]:
-    return draw_groups(load, fill) if lengths is None else choose_groups(load, lengths)
 
 
 def _interleaved(parts: Sequence[Sequence[Group]], chunks: int) -> Iterator[Sequence[Group]]:
@@ -149,7 +137,7 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
     reader = reader_for(run.platform)
     for load, groups in loads.items():
         role, capacity = load.role, run.step_capacity(load.role)
-        sampled = simulate_sampling(groups, capacity, run.of(load.policy).kernels)
+        sampled = simulate_sampling(groups, capacity, run.for_policy(load.policy).kernels)
         calls[Phase("weights", role)] = Calls({(): 1})
         prefills = {(bucket,): count for bucket, count in sampled.prefills.items()}
         calls[Phase("prefill", role)] = Calls(prefills, pairs=sampled.pairs)
@@ -163,10 +151,11 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
     return calls
 
 
-def _learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> dict[Phase, Calls]:
+def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> dict[Phase, Calls]:
+    """The calls that learn from these groups, in this order, in a step."""
     packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
     updates = updates_of(run.config, policy)
-    every = simulate_packing(groups, updates, packing, run.batch_shards, run.of(policy).kernels)
+    every = simulate_packing(groups, updates, packing, run.batch_shards, run.for_policy(policy).kernels)
     taken = {Phase("gradient", policy): every}
     if is_anchored(run.config, policy):
         taken = {Phase("score-ref", policy): every, **taken}
@@ -207,7 +196,7 @@ def expected_seconds(
     run: PlannedRun, hardware: Hardware, phase: Phase, calls: Calls, compiled: Mapping[ProgramName, Outcome]
 ) -> Mapping[str, float]:
     """Seconds of a phase in a step, by what they are spent on; empty if its largest program was refused."""
-    spent, run = dict[str, float](), run.at(phase)
+    spent, run = dict[str, float](), run.for_phase(phase)
     if calls.read:
         spent["cache"] = cache_seconds(run, hardware, calls.read)
     if calls.pairs:

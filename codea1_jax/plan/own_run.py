@@ -19,11 +19,11 @@ from codea1_jax.config import Config, load
 from codea1_jax.config.reasons import Setting, Settings, as_overrides
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import parameters
-from codea1_jax.plan.arithmetic.memory import saved
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
-from codea1_jax.plan.arithmetic.workload import evaluation_loads
 from codea1_jax.plan.assumptions import START_SECONDS
+from codea1_jax.plan.memory import saved
+from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.search import estimated_sampling, estimated_seconds, learning_memory, rank
+from codea1_jax.plan.workload import evaluation_loads
 from data_pipeline import Problem
 from data_pipeline.reading import hold_out
 
@@ -177,7 +177,6 @@ def choose(known: Known) -> OwnRun:
 
 
 def _split(known: Known) -> tuple[Sequence[Problem], Sequence[Problem], Settings]:
-    """The questions to train on, those held out, and the settings by which they are."""
     count, most = len(known.problems), 32 if known.on_cpu else 256
     wanted = min(most, max(4, count // 10, min(16, count // 5)))
     solutions = len({problem.solution.strip() for problem in known.problems})
@@ -215,7 +214,6 @@ def _identity(known: Known) -> Settings:
 
 
 def _played(known: Known) -> Settings:
-    """Samples, suites and lengths."""
     lengths, context = known.lengths, known.shape.max_position_embeddings
     tiny, group = parameters(known.shape) < TINY, 4 if known.on_cpu else 8
     suite = 3 if tiny else 8
@@ -258,7 +256,6 @@ def _batches(known: Known, trained: int) -> Iterator[int]:
 
 
 def _draft(known: Known, settings: Settings, train: Sequence[Problem], heldout: Sequence[Problem]) -> OwnRun:
-    """The run without its schedule, with as many steps as it should have."""
     base, settings, run = _laid_out(known, settings)
     slower, loads = 1.0 if known.on_cpu else SLOWER, evaluation_loads(run.config, len(heldout))
     step = slower * estimated_seconds(run, known.hardware, FILL)
@@ -306,7 +303,6 @@ def _all_parameters(known: Known) -> Settings:
 
 
 def _layout(reload: Callable[[Sequence[str]], Config], hardware: Hardware) -> dict[str, Setting] | None:
-    """The fastest layout that fits by arithmetic; None if none does."""
     blocks = "rollout.block=32"
     ranked = rank(reload([blocks]), hardware, FILL, lambda more: reload([blocks, *more]))
     if not ranked:
@@ -352,7 +348,6 @@ def _cpu_layout(
 
 
 def _schedule(draft: OwnRun) -> Settings:
-    """Epochs or steps, the warm-up, and evaluations."""
     steps, epochs = draft.steps, draft.steps / draft.epoch
     length = (
         {"train.epochs": Setting(int(epochs), f"{steps} steps")}

@@ -1,22 +1,21 @@
-"""The plan of a run on some hardware: what fits, what bounds it, the least that a step takes, and what is expected."""
+"""The plan of a run on some hardware: what fits, the least that a step takes, and what step and run are expected to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codea1_jax.common.chips import Hardware
 from codea1_jax.config import Config
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.arithmetic.lengths import Lengths
-from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, suggested_fix
-from codea1_jax.plan.arithmetic.phases import Work, ideal_table, layout_table, step_seconds
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
-from codea1_jax.plan.arithmetic.workload import Phase
-from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Watch, compile_programs
-from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, step_calls, waiting_seconds
-from codea1_jax.plan.whole_run import WholeRun, whole_run
+from codea1_jax.plan.assumptions import COPIED_PER_SECOND, JUDGED_PER_CORE, START_SECONDS, WRITTEN_PER_SECOND
+from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Watch, compile_programs
+from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, sampling_calls, step_calls, waiting_seconds
+from codea1_jax.plan.memory import refuse_what_cannot_fit, saved, suggested_fix
+from codea1_jax.plan.phases import Work, ideal_table, layout_table, step_seconds
+from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
+from codea1_jax.plan.workload import QUESTIONS, Phase, draw_groups, evaluation_loads
 
 
 @dataclass(frozen=True)
@@ -56,18 +55,13 @@ class Row:
         """Bytes on a device while it runs; None if the compiler found no room."""
         return self.compiled.memory if isinstance(self.compiled, Compiled) else None
 
-    @property
-    def temporaries(self) -> int:
-        """Bytes of a device's memory that are neither arguments nor results."""
-        return self.compiled.temporaries if isinstance(self.compiled, Compiled) else 0
-
 
 @dataclass(frozen=True)
 class Plan:
     """All phases of a step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
-    expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the layout and
+    expected lengths are drawn. limit: seconds of a step at least, whatever the layout and
     the programs. judging: seconds that a step waits for verdicts and scores.
     """
 
@@ -129,17 +123,17 @@ class Plan:
         return self.step.drawn / self.expected_seconds
 
 
-def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, lengths: Lengths | None = None) -> Plan:
+def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> Plan:
     """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
 
     Raises:
         UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
-            does not know the topology; `lengths` lacks a role.
+            does not know the topology.
         CompilerError: the compiler failed for another reason than memory.
     """
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
-    table, step = layout_table(run, fill), step_calls(run, fill, lengths)
+    table, step = layout_table(run, fill), step_calls(run, fill)
     compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], watch)
     rows = []
     for phase, work in table.items():
@@ -168,38 +162,92 @@ def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
-    """The plan for machines. Bytes are of one device, seconds and FLOPs of one call, FLOPs of all devices together."""
+    """The plan for machines. Seconds are of a step, bytes of one device."""
     return {
         "fits": plan.fits,
         "compiled": all(isinstance(row.compiled, Compiled) for row in plan.rows),
         "topology": plan.hardware.name,
-        "devices": plan.hardware.devices,
         "memory_per_device": plan.hardware.chip.memory,
-        "resident": resident(plan.run),
-        "fill": plan.fill,
         "floor_seconds": plan.floor,
         "expected_seconds": plan.expected_seconds,
         "limit_seconds": plan.limit,
-        "judging_seconds_expected": plan.judging,
-        "run_seconds_expected": asdict(plan.whole) if plan.fits else None,
-        "tokens_per_second_expected": plan.tokens_per_second if plan.fits else None,
-        "learning_mfu_expected": plan.learning_utilization if plan.fits else None,
         "phases": {str(row.phase): _entry(row) for row in plan.rows},
     }
 
 
 def _entry(row: Row) -> dict[str, Any]:
-    entry = {
-        "fits": row.fix is None,
+    return {
         "memory": row.memory,
-        "calls": row.work.calls,
-        "flops": row.work.flops,
-        "seconds": dict(row.seconds),
-        "bound": row.bound,
-        "step_seconds": row.step_seconds,
-        "calls_expected": row.calls,
-        "step_seconds_expected": dict(row.expected),
+        "calls": row.calls,
+        "floor_seconds": row.step_seconds,
+        "expected_seconds": row.expected_seconds,
+        "fix": row.fix,
     }
-    if row.fix is not None:
-        entry["fix"] = row.fix
-    return entry | ({"refused": row.compiled} if isinstance(row.compiled, str) else asdict(row.compiled))
+
+
+# --- the whole run ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """Seconds of a run: of all steps, all evaluations, the saves that steps wait for, and the first start."""
+
+    num_steps: int
+    num_evaluations: int
+    steps: float
+    evaluations: float
+    saving: float
+    start: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole run."""
+        return self.steps + self.evaluations + self.saving + self.start
+
+
+def whole_run(
+    run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[Phase, float]
+) -> WholeRun:
+    """What a run takes if a step takes `step_seconds`. It trains on `data.limit` questions, or as many as the paper.
+
+    call_seconds: of a call of each phase, averaged over those of a step.
+    """
+    config = run.config
+    steps = config.train.total_steps(config.data.limit or QUESTIONS)
+    evaluations, evaluation = count_evaluations(config, steps), evaluation_seconds(run, hardware, fill, call_seconds)
+    saves = -(-steps // config.checkpoint.every)
+    return WholeRun(
+        num_steps=steps,
+        num_evaluations=evaluations,
+        steps=steps * step_seconds,
+        evaluations=evaluations * evaluation,
+        saving=saves * saving_seconds(run, hardware, step_seconds),
+        start=START_SECONDS[hardware.platform],
+    )
+
+
+def count_evaluations(config: Config, steps: int) -> int:
+    """Evaluations of a run: before the first step, every `eval.every` steps, and after the last."""
+    every = config.eval.every
+    return len({0, steps, *range(0, steps, every)}) if every else 0
+
+
+def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_seconds: Mapping[Phase, float]) -> float:
+    """Seconds of an evaluation: its samples go through a step's programs, or its own ("evaluate"), and are judged."""
+    loads = {load: tuple(draw_groups(load, fill)) for load in evaluation_loads(run.config)}
+    seconds = sum(len(groups) * load.samples for load, groups in loads.items()) / (
+        JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices
+    )
+    for load, groups in loads.items():
+        for phase, calls in sampling_calls(run, {load: groups}).items():
+            own = Phase("evaluate", phase.owner) if phase.kind == "decode" else phase
+            seconds += calls.count * call_seconds.get(own, call_seconds[phase])
+    return seconds
+
+
+def saving_seconds(run: PlannedRun, hardware: Hardware, step_seconds: float) -> float:
+    """Seconds that training waits for a save: for its copy to the hosts, and for an upload that outlasts the steps."""
+    bytes_ = saved(run.config, run.shapes)
+    upload = bytes_ / hardware.hosts / WRITTEN_PER_SECOND
+    waited = max(0.0, upload - run.config.checkpoint.every * step_seconds)
+    return bytes_ / hardware.devices / COPIED_PER_SECOND + waited

@@ -17,15 +17,14 @@ from dataclasses import dataclass, replace
 from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.plan.arithmetic.lengths import Lengths
-from codea1_jax.plan.arithmetic.memory import least_memory, resident
-from codea1_jax.plan.arithmetic.phases import Work, layout_table, sampling_table
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
-from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.plan.assumptions import HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS, efficiency_of
-from codea1_jax.plan.compiled.compiler import CompilerError, unwatched
+from codea1_jax.plan.compiler import CompilerError, unwatched
 from codea1_jax.plan.forecast import cache_seconds
+from codea1_jax.plan.memory import least_memory, resident
+from codea1_jax.plan.phases import Work, layout_table, sampling_table
 from codea1_jax.plan.plan import Plan, make_plan
+from codea1_jax.plan.planned_run import PlannedRun, make_planned_run, model_shape
+from codea1_jax.plan.workload import Load, Phase, sampling_loads, training_loads
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
 MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -91,18 +90,10 @@ class Candidate:
         return f"{self.seconds:.4g} s" if self.fits else "does not fit"
 
 
-def search(
-    config: Config,
-    hardware: Hardware,
-    fill: float,
-    reload: Reload,
-    report: Report,
-    lengths: Lengths | None = None,
-) -> list[Candidate]:
+def search(config: Config, hardware: Hardware, fill: float, reload: Reload, report: Report) -> list[Candidate]:
     """Candidates that were compiled, the shortest expected step first.
 
-    reload: the same configuration with these overrides. report: gets a line for each thing that is done. lengths: as in
-    `make_plan`.
+    reload: the same configuration with these overrides. report: gets a line for each thing that is done.
     Raises UserError if no layout fits by arithmetic.
     """
     ranked = rank(config, hardware, fill, reload)
@@ -112,7 +103,7 @@ def search(
     def planned(layout: Layout | None) -> Candidate:
         overrides = () if layout is None else tuple(layout.overrides(config))
         try:
-            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched, lengths))
+            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched))
         except (UserError, CompilerError) as error:
             return Candidate(overrides, None, str(error))
 
@@ -167,7 +158,6 @@ def meshes(config: Config, hardware: Hardware) -> list[tuple[int, int, int]]:
 
 
 def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layout) -> Iterator[Layout]:
-    """The layout with several numbers of rows, and the pages that still fit."""
     loads = sampling_loads(config)
     if not loads:
         yield layout
@@ -178,7 +168,8 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
         held = min(
-            int(free_for_pages(run.of(load.policy), hardware, each) / run.of(load.policy).token_bytes) for load in loads
+            int(free_for_pages(run.for_policy(load.policy), hardware, each) / run.for_policy(load.policy).token_bytes)
+            for load in loads
         )
         held = held * shards // 100_000 * 100_000
         if each * shards < 2 * most and held >= shards * longest:
@@ -188,12 +179,12 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
 def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> float:
     """Bytes of a device that are left for the pages of that many rows."""
     logits = LOGITS * 4 * rows_per_shard * run.model.vocab_size / run.tensor
-    return USED * hardware.chip.memory - resident(run) - run.gathered - logits - SPARE
+    return USED * hardware.chip.memory - resident(run) - run.compute_param_bytes - logits - SPARE
 
 
 def learning_memory(run: PlannedRun) -> float:
     """Bytes that learning takes on a device, by arithmetic: what `least_memory` counts, and activations."""
-    return max(_learning_memory(run.of(policy)) for policy in training_loads(run.config))
+    return max(_learning_memory(run.for_policy(policy)) for policy in training_loads(run.config))
 
 
 def _learning_memory(run: PlannedRun) -> float:
@@ -207,7 +198,7 @@ def _learning_memory(run: PlannedRun) -> float:
     # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
     mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
     kept += model.num_layers * mixed if recomputes else 0
-    return least_memory(run)[Phase("gradient", run.policy)] + run.gathered / model.num_layers + kept + SPARE
+    return least_memory(run)[Phase("gradient", run.policy)] + run.compute_param_bytes / model.num_layers + kept + SPARE
 
 
 def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
@@ -216,8 +207,8 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
     for phase, work in layout_table(run, fill).items():
         if phase.is_sampling:
             continue
-        passes, sums, own = PASSES.get(phase.kind, 0), 0.0, run.at(phase)
-        gathering = replace(work, received=passes * own.gathered * (1 - own.tensor / own.shards))
+        passes, sums, own = PASSES.get(phase.kind, 0), 0.0, run.for_phase(phase)
+        gathering = replace(work, received=passes * own.compute_param_bytes * (1 - own.tensor / own.shards))
         if passes:
             tokens = own.fullest_batch(phase.owner).tokens.size / own.batch_shards
             sums = passes * _sums(own, hardware, tokens, times=1)
@@ -227,7 +218,7 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
 
 def estimated_sampling(run: PlannedRun, hardware: Hardware, load: Load, fill: float) -> float:
     """Seconds in which a load is sampled, a step's or an evaluation's; as `estimated_seconds`."""
-    run, reached = run.of(load.policy), efficiency_of(hardware)
+    run, reached = run.for_policy(load.policy), efficiency_of(hardware)
     table = sampling_table(run, load, fill)
     decoding = _decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill)
     rest = table.values()
@@ -243,7 +234,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill:
     rows = min(capacity.rows, capacity.pages * block / kept)
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
-    moving = replace(work, traffic=block * run.gathered)
+    moving = replace(work, traffic=block * run.compute_param_bytes)
     call = max(moving.seconds(hardware, efficiency_of(hardware)).values())
     call = max(call, block * run.model.num_layers * LAYER_SECONDS[hardware.platform])
     call += _sums(run, hardware, block * capacity.rows / shards, times=block)

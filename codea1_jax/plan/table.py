@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.common.chips import GIB
-from codea1_jax.plan.compiled.compiler import Compiled
-from codea1_jax.plan.plan import Plan, Row
+from codea1_jax.plan.plan import Plan
 from codea1_jax.plan.planned import Planned
-from codea1_jax.plan.search import Candidate
 
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
@@ -22,30 +20,17 @@ COLUMNS = (
 
 def plan_table(plan: Plan, title: str) -> Table:
     """A line for each phase."""
-    table = _table(
-        title,
-        *("phase", "GiB/chip", "temporaries", "calls", "TFLOP", "GB recv."),
-        *("bound by", "s/step ≥", "s/step expected", "mostly"),
-    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("phase", "GiB/chip", "calls", "bound by", "s/step ≥", "s/step expected", "mostly"):
+        words = name in ("phase", "bound by", "mostly")
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
     for row in plan.rows:
-        table.add_row(*_cells(row), style=None if row.fix is None else "red")
+        memory = str(row.compiled) if row.memory is None else _gib(row.memory)
+        mostly = max(row.expected, key=row.expected.__getitem__, default="")
+        seconds = f"{row.step_seconds:.3g}", f"{row.expected_seconds:.3g}"
+        style = None if row.fix is None else "red"
+        table.add_row(str(row.phase), memory, f"{row.calls:.0f}", row.bound, *seconds, mostly, style=style)
     return table
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    received = sum(row.compiled.received.values()) if isinstance(row.compiled, Compiled) else 0.0
-    return (
-        str(row.phase),
-        _gib(row.memory) if row.memory is not None else str(row.compiled),
-        _gib(row.temporaries),
-        f"{row.calls:.0f}",
-        f"{row.work.flops / 1e12:.3g}",
-        f"{received / 1e9:.3g}",
-        row.bound,
-        f"{row.step_seconds:.3g}",
-        f"{row.expected_seconds:.3g}",
-        max(row.expected, key=lambda resource: row.expected[resource], default=""),
-    )
 
 
 def conclusion(plan: Plan) -> list[str]:
@@ -69,29 +54,6 @@ def conclusion(plan: Plan) -> list[str]:
         f"physical limit: {plan.limit:.4g} s, if every byte that must move moved once at the published bandwidth; the "
         f"expected step takes {plan.expected_seconds / plan.limit:.2g} times that",
     ]
-
-
-def search_table(candidates: Sequence[Candidate], title: str) -> Table:
-    """Layouts that were compiled, best first."""
-    table = _table(title, "layout", "GiB/chip", "s/step expected", "of it sampling", "temporaries")
-    table.columns[0].no_wrap = False
-    for candidate in candidates:
-        layout, plan = " ".join(candidate.overrides) or "as given", candidate.plan
-        if plan is None:
-            table.add_row(layout, "", str(candidate), "", "")
-            continue
-        sampling = sum(row.expected_seconds for row in plan.rows if row.phase.is_sampling)
-        temporaries = _gib(max(row.temporaries for row in plan.rows))
-        table.add_row(layout, _peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in columns:
-        words = name in ("phase", "layout", "bound by", "mostly")
-        table.add_column(name, justify="left" if words else "right", no_wrap=True)
-    return table
 
 
 def _peak(plan: Plan) -> str:

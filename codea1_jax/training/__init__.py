@@ -3,6 +3,7 @@
 __all__ = [
     "advice",
     "answers",
+    "checks",
     "convert",
     "judges",
     "loop",

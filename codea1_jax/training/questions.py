@@ -66,7 +66,7 @@ def load_questions(
     """
     data = config.data
     scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles
-    benchmark = _load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
+    benchmark = load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
     train, heldout, refused, dropped = _read(config, judge, given)
     if config.prompts.source == "dataset":
         _check_prompts(data.source, (*train, *heldout))
@@ -150,7 +150,8 @@ def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
     return f"; why each was refused is in {path}"
 
 
-def _load_benchmarks(config: Config) -> Loaded:
+def load_benchmarks(config: Config) -> Loaded:
+    """The problems of all benchmarks together."""
     try:
         loaded = [data_pipeline.load(str(local_path(source))) for source in config.eval.datasets]
     except (ValueError, OSError) as error:

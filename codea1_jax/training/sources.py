@@ -11,6 +11,8 @@ from codea1_jax.config import METHODS, Config, DataConfig
 from data_pipeline import Loaded, Problem, storage
 from data_pipeline.reading import hold_out
 
+GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
+
 
 @dataclass(frozen=True)
 class Source:
@@ -26,7 +28,9 @@ class Source:
 
 def sources_of(data: DataConfig) -> tuple[Source, ...]:
     """Everything that is read; the micro world needs nothing."""
-    found = [] if data.source == "micro" else [Source("data.source", data.source, storage.preparation(data.source))]
+    found = []
+    if data.source not in ("micro", GIVEN):
+        found.append(Source("data.source", data.source, storage.preparation(data.source)))
     if data.heldout is not None:
         found.append(Source("data.heldout", data.heldout, storage.preparation(data.heldout)))
     if data.golden_tests is not None:
@@ -79,10 +83,11 @@ def split(
     return tuple(problem for problem in problems if problem.solution.strip() not in known), named
 
 
-def check_sources(data: DataConfig) -> None:
-    """Raises UserError, naming the command that creates it, if anything that is read is missing."""
+def check_sources(data: DataConfig) -> str:
+    """What is read, in words. Raises UserError, naming the command that creates it, if anything of it is missing."""
     for source in sources_of(data):
         try:
             storage.check(source.place, source.command)
         except ValueError as error:
             raise UserError(f"{source.key}: {error}") from error
+    return data.source

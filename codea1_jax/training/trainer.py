@@ -26,19 +26,19 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.report import build_report
-from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
+from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.agreement import agreement
-from codea1_jax.runtime.gather import on_all
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import reporting_stalls
-from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
+from codea1_jax.training.checks import check_run
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import check_best_metric, evaluate, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.questions import GivenQuestions
+from codea1_jax.training.sources import GIVEN
 from codea1_jax.training.start import own_starts, resume, start
 from codea1_jax.training.state import State
 from data_pipeline import Problem, Refusal
@@ -49,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 NAMED = 3  # refused questions on the console, for each reason
 BEFORE_TRAINING = "seconds/before_training"  # of the run's first start
-GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ class Trainer:
         """Raises UserError for what cannot be used, SandboxUnavailable if there is no judge."""
         self._started = time.perf_counter()
         config, directory = self.config, self._directory
-        check_same_run(directory, config, self._resume)  # before anything that takes time
-        on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
+        check_run(config, resume=self._resume)  # before anything that takes time
         logger.info("%s: starting the judge and checking the questions", directory)
         with ExitStack() as stack:
             packages = PACKAGES if config.eval.datasets else ()

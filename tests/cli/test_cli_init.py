@@ -1,11 +1,10 @@
-"""`codea1 init`: what it reads, asks, writes and refuses; and its directory in place of a preset and of a run."""
+"""`codea1 init`: what it reads, writes and refuses; and its directory in place of a preset and of a run."""
 
 import json
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.run.rundir import find_run, run_folder
 from data_pipeline import micro, problem_files
-
-
-class Terminal(StringIO):
-    """Standard input of a person who answers line by line."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture(scope="module")
@@ -60,29 +52,14 @@ def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(mode
     assert "21 questions to train on, 4 held out; 50 steps of 4" in found and "advice" not in found
     assert cli.main(["train", "mine", "--dry-run"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == config.model_dump(mode="json")
+    card = ("--data", "own.jsonl", "--model", str(model), "--topology", "rtx-4090", "--hours", "2")
+    assert cli.main(["init", "card", *card]) == 0
+    assert load(Config, "card").hardware == "rtx-4090:1"
     assert cli.main(["init", "mine", "--data", "own.jsonl"]) == 2
     assert "mine/config.yaml is there already" in capsys.readouterr().err
     for place in ("own.jsonl", "own.jsonl/below", "gs://bucket/mine"):
         assert cli.main(["init", place, "--data", "own.jsonl"]) == 2
         assert "cannot be a directory of this machine; choose another" in capsys.readouterr().err
-
-
-def test_what_no_option_gives_is_asked_on_a_terminal_alone(model, here, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", Terminal(f"own.jsonl\nrtx-4090\n{model}\n2\n"))
-    assert cli.main(["init", "asked"]) == 0
-    assert load(Config, "asked").hardware == "rtx-4090:1"
-    monkeypatch.setattr("sys.stdin", Terminal(f"own.jsonl\ncpu\n{model}\nsoon\n"))
-    assert cli.main(["init", "other"]) == 2
-    assert "hours: soon is not a number of hours" in capsys.readouterr().err
-    monkeypatch.setattr("sys.stdin", Terminal("cpu\n"))  # with --data nothing is asked, so that it can be scripted
-    given = ["--data", "own.jsonl", "--model", str(model), "--topology", "rtx-4090"]
-    assert cli.main(["init", "scripted", *given]) == 0
-    monkeypatch.setattr("sys.stdin", Terminal(""))  # Ctrl-D
-    assert cli.main(["init", "other"]) == 2
-    assert "nothing names your questions; pass --data FILE" in capsys.readouterr().err
-    monkeypatch.setattr("sys.stdin", StringIO(""))
-    assert cli.main(["init", "other"]) == 2
-    assert "nothing names your questions; pass --data FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

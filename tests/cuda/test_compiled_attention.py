@@ -12,10 +12,10 @@ from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.models.flops import layers_flops, vocabulary_flops
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus
-from codea1_jax.plan.compiled.programs import make_programs
+from codea1_jax.plan.cuda import CARDS, absent_gpus
 from codea1_jax.plan.plan import make_plan
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
 
 CALL = re.compile(r'= (\(.*?\)|\S+) custom-call\(.*custom_call_target="(\S+?)", operand_layout_constraints=\{(.*?\})\}')
 SHAPE = re.compile(r"\b\w+\[([\d,]*)\]")

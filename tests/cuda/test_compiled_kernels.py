@@ -19,9 +19,9 @@ from paged_programs import PAGE
 from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, MeshConfig, load
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus
-from codea1_jax.plan.compiled.programs import make_programs
+from codea1_jax.plan.cuda import CARDS, absent_gpus
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
 from codea1_jax.rollout import paged_gpu
 from codea1_jax.runtime.layout import using
 

@@ -4,7 +4,7 @@ import pytest
 from paged_programs import compile_for, kernels_and_copies
 
 from codea1_jax.common.chips import find_hardware
-from codea1_jax.plan.compiled.cuda import absent_gpus
+from codea1_jax.plan.cuda import absent_gpus
 from codea1_jax.rollout import paged_gpu
 
 

@@ -3,11 +3,11 @@
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import sampling_loads
-from codea1_jax.plan.compiled.collectives import received_bytes
-from codea1_jax.plan.compiled.cuda import absent_gpus
-from codea1_jax.plan.compiled.programs import make_programs
+from codea1_jax.plan.cuda import absent_gpus
+from codea1_jax.plan.hlo import received_bytes
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
+from codea1_jax.plan.workload import sampling_loads
 
 SMALL = ("model.pretrained=null", "data.source=micro", "prompts=plain", "eval.datasets=[]", "data.heldout_share=0.1")
 SHAPE = "{hidden_size: 256, intermediate_size: 512, num_layers: 1, num_heads: 4, num_kv_heads: 2, head_dim: 64}"

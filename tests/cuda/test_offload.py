@@ -4,9 +4,9 @@ from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.cuda import absent_gpus
-from codea1_jax.plan.compiled.programs import make_programs
+from codea1_jax.plan.cuda import absent_gpus
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
 
 SMALL = ("model.pretrained=null", "data.source=micro", "prompts=plain", "eval.datasets=[]")
 SHAPE = "{hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 4, num_kv_heads: 2, head_dim: 64}"

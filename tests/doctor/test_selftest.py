@@ -1,4 +1,4 @@
-"""A machine that is sound passes; a fault in a kernel, a collective, a gradient or the resume is named."""
+"""A machine that is sound passes; a fault in a kernel, a collective or a gradient is named."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from workers import found_by, start_worker
 
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
-from codea1_jax.doctor.selftest import learning, perform
+from codea1_jax.doctor.selftest import perform
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks
@@ -99,21 +99,6 @@ def test_a_sampler_that_reads_another_cache_than_the_learner_is_named(monkeypatc
     never_compiled = dataclasses.replace(SHAPE, vocab_size=65)
     found = verdicts(learning_checks(MICRO, never_compiled), "sampler and learner")
     assert found == {"sampler and learner": False}
-
-
-@pytest.mark.long  # two small runs
-def test_a_resume_that_forgets_is_named_and_an_exact_one_passes(monkeypatch):
-    assert of_learning("save and resume") == {"save and resume": True}
-    exact = learning.resume
-
-    def forgets_moments(training, run):
-        state = exact(training, run)
-        code = state.policies["code"]
-        code = dataclasses.replace(code, opt_state=jax.tree.map(jnp.zeros_like, code.opt_state))
-        return dataclasses.replace(state, policies={**state.policies, "code": code})
-
-    monkeypatch.setattr(learning, "resume", forgets_moments)
-    assert of_learning("save and resume") == {"save and resume": False}
 
 
 def test_a_collective_that_loses_a_part_is_named():

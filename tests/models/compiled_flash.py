@@ -17,8 +17,8 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import REMAT_POLICIES
 from codea1_jax.models.sharding import batch_sharding, jit_on, make_mesh
-from codea1_jax.plan.compiled.compiler import ENVIRONMENT
-from codea1_jax.plan.compiled.worker import devices_of
+from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.worker import devices_of
 
 TIME, PADDED = 1664, 2048  # no multiple of a block; with the padding it gets
 KERNEL = re.compile(r"%\S*(flash_forward|flash_backward_kv|flash_backward_q)\S* = .* custom-call\(")

@@ -17,10 +17,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, MeshConfig, load
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.compiler import ENVIRONMENT
-from codea1_jax.plan.compiled.programs import make_programs
-from codea1_jax.plan.compiled.worker import devices_of
+from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
+from codea1_jax.plan.worker import devices_of
 
 VOCAB, WIDTH = 32_768, 1536
 SCATTER = re.compile(r"= (b?f\d+)\[([\d,]*)\]\S* scatter\((.*)")

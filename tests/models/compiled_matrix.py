@@ -25,9 +25,9 @@ from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.decoder import Linear
 from codea1_jax.models.gathers import embed
 from codea1_jax.models.sharding import jit_on, make_mesh
-from codea1_jax.plan.compiled.collectives import find_collectives
-from codea1_jax.plan.compiled.compiler import ENVIRONMENT
-from codea1_jax.plan.compiled.worker import devices_of
+from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.hlo import find_collectives
+from codea1_jax.plan.worker import devices_of
 from codea1_jax.runtime.layout import spec
 
 WIDTH, VOCAB = 1536, 32_768

@@ -40,7 +40,7 @@ from codea1_jax.models.sharding import (
     replicated,
 )
 from codea1_jax.models.weights import load_params, save_params
-from codea1_jax.plan.compiled.collectives import received_bytes
+from codea1_jax.plan.hlo import received_bytes
 from codea1_jax.rollout import Request, Sampler, Sampling, decode, paged_tpu
 from codea1_jax.rollout.readers import Paged
 from codea1_jax.runtime.layout import by_replica

@@ -12,8 +12,8 @@ from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.models.gathers import embed, sums_by_number, take_places
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.programs import make_programs
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.programs import make_programs
 
 VOCAB, WIDTH = 500, 24
 

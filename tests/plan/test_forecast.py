@@ -1,6 +1,5 @@
 """The calls of a step, against the sampler and the packer at work, and what they are expected to take."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -9,16 +8,14 @@ from capacities import for_slots
 from tiny_policy import tiny_policy
 
 from codea1_jax.common.chips import find_hardware
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.models.attention import flash_tpu
-from codea1_jax.plan.arithmetic.lengths import choose_groups, draw_groups, read_lengths
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, simulate_sampling
-from codea1_jax.plan.arithmetic.workload import Group, Load, Phase
 from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
-from codea1_jax.plan.compiled.compiler import Compiled, ProgramName
+from codea1_jax.plan.compiler import Compiled, ProgramName
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.simulation import MiniBatch, simulate_packing, simulate_sampling
+from codea1_jax.plan.workload import Group, Load, Phase, draw_groups
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
@@ -118,75 +115,11 @@ def test_drawn_lengths_have_the_mean_that_is_asked_for_and_end_at_the_longest():
     assert max(max(group.responses) for group in draw_groups(LOAD, 1.0)) == 4096
 
 
-def test_lengths_of_a_file_are_those_that_are_expected(tmp_path):
-    file = tmp_path / "lengths.jsonl"
-    lines = [
-        {"role": "test", "prompt": 900, "responses": [310, 9000]},
-        {"role": "code", "prompt": 90, "responses": [5]},
-    ]
-    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    lengths = read_lengths(file)
-    assert set(choose_groups(LOAD, lengths)) == {Group(900, (310, 4096) * 4)}
-    file.write_text(f"{json.dumps(lines[0])}\n")
-    with pytest.raises(UserError, match="no lengths of role code"):
-        choose_groups(Load("code", "code", 1, 1, 10, 10), read_lengths(file))
-
-
-def test_suites_that_equal_programs_share_are_read_from_a_record_once(tmp_path):
-    suite = {"response_tokens": 310, "prompt_tokens": 900, "advantage": 0.5, "trained": True}
-    code = {"response_tokens": 40, "prompt_tokens": 50, "advantage": 0.0}
-    shared = [{**suite, "trained": False}]
-    programs = [
-        {**code, "duplicate_of": 0, "suites": [suite]},
-        {**code, "duplicate_of": 0, "suites": shared},
-        {**code, "duplicate_of": 2, "suites": []},  # its prompt was too long
-    ]
-    file = tmp_path / "step_000001.jsonl"
-    file.write_text(json.dumps({"programs": programs}) + "\n")
-    nothing = Group(1, (), learned=False)
-    assert read_lengths(file)["test"] == [Group(900, (310,)), nothing, nothing]
-
-
-def test_programs_without_suites_of_their_own_keep_their_share_of_the_groups():
-    """A quarter of LOAD's 2,000 programs have suites."""
-    nothing = Group(1, (), learned=False)
-    chosen = choose_groups(LOAD, {"test": [nothing, Group(900, (310,)), nothing, nothing]})
-    assert chosen == [Group(900, (310,) * 8)] * 500
-    with pytest.raises(UserError, match="no lengths of role test"):
-        choose_groups(LOAD, {"test": [nothing]})
-
-
-def test_supervised_examples_do_not_depend_on_how_many_programs_had_suites():
-    config = load(Config, "1.5b/sft_h100", ["train.questions=32"])
-    given = {"test": [Group(1, (), learned=False), Group(900, (310,))]}
-    step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
-    assert step.learned["test"] == (Group(900, (310,)),) * 32
-
-
-def test_a_step_in_which_nothing_is_learned_has_no_micro_batch():
-    config = load(Config, "1.5b/a1_h100", ["train.questions=1", "train.update_n=1", "code.grpo.mini_batch_questions=1"])
-    config = config.model_copy(update={"test": config.test.model_copy(update={"grpo": config.code.grpo})})
-    given = {"code": [Group(90, (5, 6))], "test": [Group(900, (310,), learned=False)]}
-    step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
-    assert step.calls["gradient", "test"].count == 0 < step.calls["gradient", "code"].count
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["{}", "no", '{"role": "both", "prompt": 9, "responses": [1]}', '{"role": "code", "prompt": 9, "responses": []}'],
-)
-def test_a_line_that_is_no_length_is_named(tmp_path, line):
-    file = tmp_path / "lengths.jsonl"
-    file.write_text(f'{{"role": "code", "prompt": 9, "responses": [1]}}\n{line}\n')
-    with pytest.raises(UserError, match="line 2 is not like"):
-        read_lengths(file)
-
-
 # --- a step -------------------------------------------------------------------------------------------
 
 
 def program(seconds):
-    return Compiled(1.0, 0, 0, 0, 0, 0, {}, {"memory": seconds})
+    return Compiled(0, 0, 0, 0, 0, {}, {"memory": seconds})
 
 
 def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():

@@ -7,12 +7,12 @@ import pytest
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.models.flops import cache_bytes, parameters
-from codea1_jax.plan.arithmetic.memory import resident
-from codea1_jax.plan.arithmetic.phases import forward_flops, ideal_table, step_seconds
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import Group
 from codea1_jax.plan.forecast import step_calls
+from codea1_jax.plan.memory import resident
+from codea1_jax.plan.phases import forward_flops, ideal_table, step_seconds
 from codea1_jax.plan.plan import limit_seconds
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.workload import Group
 
 PRESET = "1.5b/a1_h100"
 

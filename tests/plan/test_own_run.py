@@ -13,9 +13,9 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.config.reasons import as_yaml
 from codea1_jax.models.published import QWEN25, SMOLLM2_135M
-from codea1_jax.plan.arithmetic.memory import least_memory
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.memory import least_memory
 from codea1_jax.plan.own_run import Known, OwnRun, TokenLengths, choose
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.sources import split
 from data_pipeline import Problem, micro

@@ -7,9 +7,9 @@ from tiny_run import ROOT
 
 from codea1_jax.common.chips import GIB, find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.plan.arithmetic.memory import resident
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.memory import resident
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import COLUMNS, markdown
 from configs import hardware_names
 

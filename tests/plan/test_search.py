@@ -6,14 +6,14 @@ from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.plan import search as searching
-from codea1_jax.plan.arithmetic.memory import least_memory
-from codea1_jax.plan.arithmetic.phases import layout_table
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads
-from codea1_jax.plan.compiled.compiler import CompilerError
+from codea1_jax.plan.compiler import CompilerError
 from codea1_jax.plan.forecast import StepCalls
+from codea1_jax.plan.memory import least_memory
+from codea1_jax.plan.phases import layout_table
 from codea1_jax.plan.plan import Plan, Row
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.search import COMPILED, estimated_seconds, rank, search
+from codea1_jax.plan.workload import Phase, sampling_loads
 
 PRESET, ONE = "1.5b/a1_h100", ("mesh.fsdp=1", "train.questions=32")
 HARDWARE = find_hardware("h100:1")
@@ -64,13 +64,13 @@ def plan_of(run, seconds, fits, phase=DECODING):
     """A plan of one phase that takes that long."""
     fix = None if fits else "lower rollout.cache_tokens"
     row = Row(phase, layout_table(run)[phase], {"memory": 1.0}, "needs 2 of 1", 1, {"memory": float(seconds)}, fix)
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 0.0)
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}, {}), 1.0, 0.0)
 
 
 def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):
     given, compiled = reload(()), []
 
-    def plan(config, hardware, fill, watch, lengths):
+    def plan(config, hardware, fill, watch):
         compiled.append(config)
         run = make_planned_run(config, hardware)
         if config == given:
@@ -97,7 +97,7 @@ def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(mon
 def test_a_gradient_that_is_too_large_is_tried_with_fewer_tokens_of_every_policy(monkeypatch):
     given, tokens = reload(()), []
 
-    def plan(config, hardware, fill, watch, lengths):
+    def plan(config, hardware, fill, watch):
         if config != given:
             tokens.append([policy.packing.micro_batch_tokens for policy in (config.code, config.test)])
         return plan_of(make_planned_run(config, hardware), 100, config == given, Phase("gradient", "test"))
@@ -114,7 +114,7 @@ def test_a_gradient_that_is_too_large_is_tried_with_fewer_tokens_of_every_policy
 def test_a_smaller_try_that_fails_leaves_the_other_layouts(monkeypatch, ranked):
     given = reload(())
 
-    def plan(config, hardware, fill, watch, lengths):
+    def plan(config, hardware, fill, watch):
         if config == given:
             return plan_of(make_planned_run(config, hardware), 100, fits=True)
         if config.rollout.cache_tokens in {layout.cache_tokens for layout in ranked}:

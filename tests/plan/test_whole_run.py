@@ -4,11 +4,11 @@ import pytest
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.plan.arithmetic.phases import layout_table
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.assumptions import START_SECONDS
-from codea1_jax.plan.whole_run import count_evaluations, evaluation_seconds, saving_seconds, whole_run
+from codea1_jax.plan.phases import layout_table
+from codea1_jax.plan.plan import count_evaluations, evaluation_seconds, saving_seconds, whole_run
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.workload import Phase
 
 PHASES = [Phase(kind, role) for kind in ("weights", "prefill", "insert", "decode") for role in ("code", "test")]
 NOTHING = dict.fromkeys(PHASES, 0.0)

@@ -16,9 +16,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import MeshConfig
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.compiled.compiler import ENVIRONMENT
-from codea1_jax.plan.compiled.hlo import parse
-from codea1_jax.plan.compiled.worker import devices_of
+from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.hlo import parse
+from codea1_jax.plan.worker import devices_of
 from codea1_jax.rollout import paged_tpu
 from codea1_jax.runtime.layout import using
 

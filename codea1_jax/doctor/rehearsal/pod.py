@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -12,10 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from codea1_jax.common.chips import GIB
 from codea1_jax.common.files import read_lines
 
 MOST_PROCESSES = 4
@@ -48,13 +46,11 @@ class Pod:
     @property
     def environment(self) -> dict[str, str]:
         """That of the processes."""
-        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-        flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", kept.get("XLA_FLAGS", ""))
-        here = f"--xla_force_host_platform_device_count={self.devices // self.processes}"
-        return kept | {
+        own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        return own | {
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": " ".join([*flags.split(), here]),
-            "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
+            "JAX_NUM_CPU_DEVICES": str(self.devices // self.processes),  # whatever XLA_FLAGS say
+            "JAX_COMPILATION_CACHE_DIR": own.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
             "PYTHONFAULTHANDLER": "1",
         }
 
@@ -81,17 +77,11 @@ class Pod:
 
 @dataclass
 class Running:
-    """Processes at work. `peak` becomes the most memory that each of them has had, in bytes."""
+    """Processes at work."""
 
     processes: list[subprocess.Popen[bytes]]
     logs: list[Path]
     deadline: float
-    peak: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def peak_together(self) -> int:
-        """Bytes that all of them have had, each at its most."""
-        return sum(self.peak.values())
 
     def wait_for(self, happened: Callable[[], bool]) -> None:
         """Raises StageFailed if a process ends before, or the time is over."""
@@ -126,13 +116,6 @@ class Running:
 
     def _look(self) -> None:
         time.sleep(POLL_SECONDS)
-        for process in self.processes:
-            try:
-                status = Path(f"/proc/{process.pid}/status").read_text()
-            except OSError:  # it has just ended, or this is no Linux
-                continue
-            if (found := re.search(r"VmHWM:\s*(\d+) kB", status)) is not None:
-                self.peak[process.pid] = int(found[1]) * 1024
         if time.monotonic() > self.deadline:
             for process in self.processes:
                 process.send_signal(signal.SIGABRT)  # on which Python writes where each of its threads is
@@ -145,10 +128,7 @@ class Running:
             except subprocess.TimeoutExpired:
                 process.kill()
         if any(process.returncode == -signal.SIGKILL for process in self.processes):
-            return (
-                f"killed, as Linux does when memory runs out: the processes had {self.peak_together / GIB:.1f} GiB; "
-                "rehearse on a machine with more"
-            )
+            return "killed, as Linux does when memory runs out; rehearse on a machine with more"
         texts = [log.read_text(errors="replace") for log in self.logs]
         said = [line for text in texts for line in text.splitlines() if line.startswith("codea1: ")]
         own = [line for line in said if not line.startswith("codea1: lost another host")]

@@ -25,7 +25,7 @@ from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.models.weights import resolve
-from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.runtime.layout import MESH_AXES
 from codea1_jax.runtime.storage import REMOTE, check_writable
 from codea1_jax.training.sources import check_sources
@@ -65,7 +65,6 @@ class Rehearsal:
     hosts: int
     directory: Path
     smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
-    peak: int = 0  # bytes of memory that the processes of a stage had together, at most
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +92,6 @@ class Rehearsal:
             "not_exercised": [*(name for name in self.names if name not in done), *NOT_REHEARSED],
             "stages": [asdict(stage) for stage in stages],
             "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in self.smaller],
-            "peak_bytes": self.peak,
         }
 
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
@@ -114,8 +112,7 @@ class Rehearsal:
     # --- before anything runs -----------------------------------------------------------------------------
 
     def _data(self) -> str:
-        check_sources(self.config.data)
-        return self.config.data.source
+        return check_sources(self.config.data)
 
     def _mesh(self) -> str:
         sizes = self.config.mesh.shape(self.devices)
@@ -129,7 +126,6 @@ class Rehearsal:
         return "; ".join(written) or "trained from scratch, at its own size"
 
     def _write_random(self, key: str, model: ModelConfig) -> str:
-        """A smaller model of random weights in the place of a pretrained one."""
         assert model.pretrained is not None
         tokenizer, real = find_tokenizer(model.pretrained), model_shape(model)
         shape = shrunk_shape(real, self.config.mesh.shape(self.devices))
@@ -172,7 +168,6 @@ class Rehearsal:
     # --- the run ------------------------------------------------------------------------------------------
 
     def _until_stopped(self, name: str, step: int, pod: Pod, overrides: tuple[str, ...] = ()) -> str:
-        """Runs until a step is done, and stops it in the next one."""
         with self._running(pod, name, *overrides) as running:
             running.wait_for(lambda: steps_logged(self._run) >= step)
             took = running.stop(STOPPED)
@@ -189,7 +184,6 @@ class Rehearsal:
         return f"{STEPS} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
 
     def _export(self, name: str) -> str:
-        """To Hugging Face's form, and from there to the Flax form, which reads what was written."""
         one = replace(self._pod, processes=1, devices=1)
         exported, back = (self.directory / f"export-{name}-{form}" for form in ("hf", "flax"))
         for arguments in ((str(self._run), str(exported), "--role", name), (str(exported), str(back))):
@@ -201,7 +195,6 @@ class Rehearsal:
 
     @property
     def _pretrained(self) -> dict[str, ModelConfig]:
-        """Every section of a pretrained model, by its key."""
         own = {f"{name}.model": self.config.learners[name].model for name in self.config.models}
         sections = {"model": self.config.model, **own}
         return {key: model for key, model in sections.items() if model is not None and model.pretrained is not None}
@@ -238,10 +231,7 @@ class Rehearsal:
     def _running(self, pod: Pod, name: str, *overrides: str) -> Iterator[Running]:
         arguments = ("train", str(self._preset), *overrides, "--resume")
         with pod.running(name, arguments, STAGE_SECONDS) as running:
-            try:
-                yield running
-            finally:
-                self.peak = max(self.peak, running.peak_together)
+            yield running
 
     def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
         """A mesh of half as many devices, in one process; of twice as many if their number is odd."""

@@ -1,8 +1,8 @@
 """`codea1 selftest`: proves the machine at hand, before a run is paid for.
 
-kernels   attention's kernels against a reference in full precision, at the shapes of the presets
-learning  a gradient twice, the sampler against the learner, a save and a resume
-machine   collectives, each phase's seconds and memory against the forecast, the judge
+kernels      attention's kernels against a reference in full precision, at the shapes of the presets
+learning     a gradient twice, the sampler against the learner
+collectives  what devices exchange, against NumPy
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import jax
 from codea1_jax.common.chips import find_hardware, hardware_of
 from codea1_jax.config import Config, load
 from codea1_jax.doctor.selftest.checks import Check, Row, perform
+from codea1_jax.doctor.selftest.collectives import collective_checks
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks
-from codea1_jax.doctor.selftest.machine import machine_checks
 from codea1_jax.models.published import QWEN25
-from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.plan.planned import read_plans
+from codea1_jax.plan.planned_run import model_shape
 from configs import PAPERS
 
 __all__ = ["Check", "Row", "checks_for", "default_preset", "perform"]
@@ -42,5 +42,5 @@ def checks_for(config: Config) -> list[Check]:
     return [
         *kernel_checks([*shapes, *others], device),
         *learning_checks(config, shapes[0]),
-        *machine_checks(config),
+        *collective_checks(),
     ]

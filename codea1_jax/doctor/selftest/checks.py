@@ -10,13 +10,9 @@ import jax
 import numpy as np
 
 from codea1_jax.common.errors import UserError
-from sandbox import SandboxError, SandboxUnavailable
 
-# What broken kernels, devices, disks (CheckpointError is an OSError) and judges raise. Anything else is a bug of ours.
-_FAILURES = (
-    *(jax.errors.JaxRuntimeError, FloatingPointError, ValueError, NotImplementedError, OSError),
-    *(SandboxError, SandboxUnavailable, UserError),
-)
+# What broken kernels and devices raise. Anything else is a bug of ours.
+_FAILURES = (jax.errors.JaxRuntimeError, FloatingPointError, ValueError, NotImplementedError, OSError, UserError)
 
 
 @dataclass(frozen=True)

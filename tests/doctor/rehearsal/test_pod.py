@@ -43,9 +43,8 @@ def test_a_process_that_says_nothing_is_reported_by_its_exit_code_and_its_log(tm
 
 
 def test_a_process_that_is_killed_has_probably_used_up_the_memory(tmp_path):
-    hungry = "import os, time; big = bytearray(300 << 20); time.sleep(0.5); os.kill(os.getpid(), 9)"
-    running = started(tmp_path, hungry, "import time; time.sleep(1)")
-    with pytest.raises(StageFailed, match=r"^killed, as Linux does .* had 0\.3 GiB; rehearse on a machine with more$"):
+    running = started(tmp_path, "import os; os.kill(os.getpid(), 9)", "exit(0)")
+    with pytest.raises(StageFailed, match=r"^killed, as Linux does .*; rehearse on a machine with more$"):
         running.finish(0)
 
 
@@ -65,17 +64,8 @@ def test_a_run_that_stops_too_late_for_a_cloud_fails(tmp_path, monkeypatch):
         running.stop(130)
 
 
-def test_the_most_memory_that_processes_have_had_is_known(tmp_path):
-    holds = f"held = bytearray({200 * 2**20}); held[::4096] = b'x' * len(held[::4096]); import time; time.sleep(1)"
-    running = started(tmp_path, holds, "import time; time.sleep(1)")
-    running.finish(0)
-    assert 200 * 2**20 < max(running.peak.values()) < 400 * 2**20
-
-
 def test_devices_are_shared_out_and_no_cluster_or_accelerator_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1 --xla_force_host_platform_device_count=3")
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "a,b")
     environment = Pod(4, 16, tmp_path, tmp_path).environment
-    own = "--xla_force_host_platform_device_count=4"
-    assert environment["XLA_FLAGS"].split() == ["--xla_a=1", own]
+    assert environment["JAX_NUM_CPU_DEVICES"] == "4"
     assert environment["JAX_PLATFORMS"] == "cpu" and "TPU_WORKER_HOSTNAMES" not in environment

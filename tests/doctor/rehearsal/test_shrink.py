@@ -11,7 +11,7 @@ from codea1_jax.config import ArchitectureConfig, Config, load, preset_names
 from codea1_jax.doctor.rehearsal.shrink import differences, shrink, shrunk_shape
 from codea1_jax.models.families import from_scratch
 from codea1_jax.models.sharding import check_divisible
-from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.runtime.layout import MESH_AXES
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.

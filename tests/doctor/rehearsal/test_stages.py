@@ -3,14 +3,10 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from gcs_emulator import running_emulator
-from own_rows import RowFiles
-from qwen_vocabulary import make_tokenizer, read_ranks
 from tiny_run import ROOT, SETTINGS, finish, start_codea1, start_script
 
 from codea1_jax import cli
@@ -36,29 +32,16 @@ def rehearsal_of(preset: str, directory: Path, *overrides: str, devices: int = 1
 
 
 @pytest.mark.long
-def test_every_stage_of_a_run_on_one_host_works_and_it_is_exported(tmp_path):
-    """The Code LLM alone, in three runs."""
-    directory = tmp_path / "golden"
-    stages = list(rehearsal_of("micro/golden", directory, *SETTINGS).stages())
-    assert [(stage.name, stage.works) for stage in stages] == [(name, True) for name in (*STAGES, "export code")]
-    check_what_is_left(directory, "code")
-
-
-def check_what_is_left(directory: Path, *policies: str) -> None:
-    metrics = read_lines(directory / "run" / "metrics.jsonl")
-    assert [line["step"] for line in metrics if line["kind"] == "train"] == [1, 2, 3]
-    assert [line["step"] for line in metrics if line["kind"] == "eval"] == [0, 3]
-    assert all((directory / f"export-{policy}-hf" / "model.safetensors").exists() for policy in policies)
-
-
-@pytest.mark.long
 def test_a_run_on_two_hosts_is_rehearsed_from_its_first_step_to_its_export(tmp_path):
     rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS, devices=2, hosts=2)
     stages = list(rehearsal.stages())
     assert [stage.name for stage in stages if stage.works] == [*STAGES, "export code", "export test"], stages[-1]
-    check_what_is_left(tmp_path / "rehearsal", "code", "test")
+    metrics = read_lines(tmp_path / "rehearsal" / "run" / "metrics.jsonl")
+    assert [line["step"] for line in metrics if line["kind"] == "train"] == [1, 2, 3]
+    assert [line["step"] for line in metrics if line["kind"] == "eval"] == [0, 3]
+    exported = ("export-code-hf", "export-test-hf")
+    assert all((tmp_path / "rehearsal" / name / "model.safetensors").exists() for name in exported)
     assert {path.name for path in (tmp_path / "rehearsal" / "logs").glob("moved*")} == {"moved-0.log"}
-    assert 2**28 < rehearsal.peak < 2**34  # two processes with JAX
 
 
 # --- planted faults ---------------------------------------------------------------------------------------
@@ -210,29 +193,8 @@ def test_the_command_says_what_failed_and_what_was_smaller(tmp_path, capsys):
     assert err.splitlines()[-1].startswith("FAIL data (0 s): data.source: ")
 
 
-@pytest.fixture(scope="module")
-def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Stage]]:
-    """A rehearsal of a preset for eight H100, stage by stage."""
-    directory = tmp_path_factory.mktemp("rehearsals")
-    pq.write_table(pq.read_table(rows.evalplus).slice(0, 4), directory / "tasks.parquet")
-    data = (f"data.source={rows.kodcode}", "data.limit=40")
-    tasks = f"eval.datasets=[{directory / 'tasks.parquet'}]"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codea1_jax.doctor.rehearsal.rehearsal.find_tokenizer", lambda _: make_tokenizer(read_ranks()))
-        yield rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [*STAGES, "export test"])
-def test_a_preset_of_eight_devices_passes_every_stage(name, eight_devices):
-    """Each stage is a test of its own, so that none comes near the time limit of a test. They run in this order."""
-    stage = next(eight_devices)
-    assert (stage.name, stage.works) == (name, True), stage.detail
-
-
 WITH_QWENS_VOCABULARY = """
 import sys
-from qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.cli import main
 from codea1_jax.doctor.rehearsal import rehearsal
 rehearsal.find_tokenizer = lambda _: make_tokenizer(read_ranks())

@@ -6,7 +6,7 @@ import pytest
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.plan.assumptions import EFFICIENCY
-from codea1_jax.plan.compiled.kernels import Kernel, expected_seconds, find_kernels
+from codea1_jax.plan.kernels import Kernel, expected_seconds, find_kernels
 from codea1_jax.runtime.xla_flags import known_flags
 
 

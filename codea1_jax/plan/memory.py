@@ -14,18 +14,18 @@ from codea1_jax.config import Config
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
-from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads, training_loads
+from codea1_jax.plan.planned_run import PlannedRun, planned_run_on
+from codea1_jax.plan.workload import Phase, sampling_loads, training_loads
 
 MOMENTS_BYTES = 8  # AdamW's two, in float32, of what is trained
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Bytes, over all devices, of what a run keeps from step to step.
+class StateBytes:
+    """Bytes, over all devices, of a run's state.
 
     policies: what is trained of them. references: of single policies, as they started. shared: the policy at
-    step 0, if it is kept: LoRA's base, or a reference.
+    step 0, if a run needs it: LoRA's base, or a reference.
     """
 
     policies: int
@@ -34,7 +34,7 @@ class Kept:
     shared: int
 
 
-def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
+def state_bytes(config: Config, shapes: Mapping[str, Architecture]) -> StateBytes:
     """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
     learning = Learning(config)
     policies, moments, references, shared = 0, 0, 0, {}
@@ -48,18 +48,18 @@ def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
             references += frozen
         if learning.keeps_initial_weights(name):
             shared[model.model_dump_json()] = frozen  # once for policies of one model
-    return Kept(policies, moments, references, sum(shared.values()))
+    return StateBytes(policies, moments, references, sum(shared.values()))
 
 
 def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
-    """Bytes of a checkpoint, except for the mistake book. LoRA's base is found again where it came from."""
-    state = kept(config, shapes)
+    """Bytes of a checkpoint, except for the mistake book. LoRA's base is loaded again from where it came."""
+    state = state_bytes(config, shapes)
     return state.policies + state.moments + state.references + (state.shared if config.lora is None else 0)
 
 
 def resident(run: PlannedRun) -> float:
     """Bytes that stay on a device throughout."""
-    offload, state = run.config.offload, kept(run.config, run.shapes)
+    offload, state = run.config.offload, state_bytes(run.config, run.shapes)
     moments = 0 if offload.optimizer else state.moments
     references = 0 if offload.reference else state.references + state.shared
     return (state.policies + moments + references) / run.shards
@@ -75,17 +75,17 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     least: dict[Phase, float] = {}
     always = resident(run)
     for load in sampling_loads(run.config):
-        spoken = run.of(load.policy)
-        pages = spoken.cache(run.capacity(load)) if cache else 0
-        least[Phase("decode", load.role)] = always + spoken.gathered + pages
+        sampled = run.for_policy(load.policy)
+        pages = sampled.cache(run.capacity(load)) if cache else 0
+        least[Phase("decode", load.role)] = always + sampled.compute_param_bytes + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
-        own = run.of(policy)
+        own = run.for_policy(policy)
         tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
         carried = tokens * own.model.num_layers * own.model.hidden_size * own.itemsize
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
-        least[Phase("gradient", policy)] = always + own.kept + carried + logits
+        least[Phase("gradient", policy)] = always + own.master_bytes + carried + logits
         if run.config.offload.optimizer:
-            least[Phase("update", policy)] = always + own.kept + MOMENTS_BYTES * own.trained / run.shards
+            least[Phase("update", policy)] = always + own.master_bytes + MOMENTS_BYTES * own.trained / run.shards
     return least
 
 
@@ -108,15 +108,15 @@ def check_fits(run: PlannedRun, phases: Mapping[Phase, float], available: int, w
             )
 
 
-def check_fits_here(config: Config) -> str | None:
-    """What a run needs and the devices at hand have, in words; None where they do not report it, as CPUs do not.
+def check_fits_here(config: Config) -> str:
+    """What a run needs and the devices of this process have, in words; CPUs do not report what they have.
 
     Raises UserError if a phase needs more than one of them has.
     """
     stats = [device.memory_stats() for device in jax.local_devices()]
     limits = [each["bytes_limit"] for each in stats if each]
     if not limits:
-        return None
+        return "not reported by these devices"
     devices, available = jax.devices(), min(limits)
     run = planned_run_on(config, devices[0].platform, len(devices))
     phases = least_memory(run, cache=False)
@@ -127,13 +127,13 @@ def check_fits_here(config: Config) -> str | None:
 
 def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
     """What to change where a phase does not fit."""
-    run = run.at(phase)
-    if resident(run) + run.kept > available:
+    run = run.for_phase(phase)
+    if resident(run) + run.master_bytes > available:
         if run.shards < run.batch_shards * run.tensor:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     if phase.is_sampling:
-        if phase.kind == "weights" or resident(run) + run.gathered > 0.9 * available:
+        if phase.kind == "weights" or resident(run) + run.compute_param_bytes > 0.9 * available:
             return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
         smaller = "rollout.cache_tokens" if phase.kind in ("decode", "evaluate") else "rollout.prefill_tokens"
         return f"lower {smaller}, or take more chips"

@@ -16,7 +16,7 @@ from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import SHAPE_STEPS, pack
 from codea1_jax.models.attention.flash import Kernels, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.plan.arithmetic.workload import Group
+from codea1_jax.plan.workload import Group
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Request
@@ -133,7 +133,6 @@ def _examples(groups: Sequence[Group]) -> list[Example]:
 
 
 def _example(prompt: range, response: int) -> Example:
-    """Such a prompt with a response of that many tokens, whichever they are."""
     # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
     return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)
 

@@ -17,8 +17,7 @@ from typing import Literal
 
 from codea1_jax.common.chips import Chip, Hardware
 from codea1_jax.plan.assumptions import Efficiency, efficiency_of
-from codea1_jax.plan.compiled.collectives import find_collectives
-from codea1_jax.plan.compiled.hlo import Instruction, Program, array_bytes, arrays, executions, parse
+from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, find_collectives, parse
 
 Kind = Literal["matrix", "attention", "cache", "memory"]
 
@@ -109,7 +108,6 @@ def _pallas(instruction: Instruction) -> Kind | None:
 
 
 def _matrix_flops(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
-    """Of all matrix products in it and in what it calls."""
     if instruction.operation == "dot":
         contracted = _CONTRACTED.search(instruction.text)
         ((_, left),), ((_, result),) = arrays(operands[0]), arrays(instruction.shape)
@@ -131,7 +129,6 @@ def _convolves(program: Program, instruction: Instruction) -> bool:
 
 
 def _moved(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
-    """Bytes that a kernel reads and writes."""
     lines = [line for callee in instruction.called[:1] for line in program.computations[callee]]
     if instruction.operation == "fusion" and lines:
         uses: dict[str, list[Instruction]] = {}
@@ -163,7 +160,6 @@ def _read(value: Instruction, uses: dict[str, list[Instruction]]) -> int:
 
 
 def _written(lines: Sequence[Instruction]) -> int:
-    """Bytes of a fusion's result that it writes."""
     by_name = {line.name: line for line in lines}
     root = next(line for line in lines if line.is_root)
     written = 0

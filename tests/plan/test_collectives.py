@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from codea1_jax.plan.compiled.collectives import Collective, find_collectives, received_bytes
-from codea1_jax.plan.compiled.compiler import ENVIRONMENT
-from codea1_jax.plan.compiled.hlo import UnreadableProgram
+from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.hlo import Collective, UnreadableProgram, find_collectives, received_bytes
 
 # A loop of 5 turns, in which a gather is spread over two fusions and a reduction is cut at once; one of 8 that is
 # unrolled twice, where a permutation is waited for at once; and a gather outside of them, behind a fusion.
@@ -105,7 +104,7 @@ import json
 import jax, jax.numpy as jnp, numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-from codea1_jax.plan.compiled.collectives import received_bytes
+from codea1_jax.plan.hlo import received_bytes
 
 devices = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices
 mesh = Mesh(np.array(devices), ("x",))

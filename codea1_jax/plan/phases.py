@@ -22,9 +22,10 @@ from codea1_jax.models.flops import (
     parameters,
     vocabulary_flops,
 )
-from codea1_jax.plan.arithmetic.memory import resident
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.plan.arithmetic.workload import (
+from codea1_jax.plan.assumptions import PEAK, Efficiency
+from codea1_jax.plan.memory import resident
+from codea1_jax.plan.planned_run import PlannedRun
+from codea1_jax.plan.workload import (
     Group,
     Load,
     Phase,
@@ -36,7 +37,6 @@ from codea1_jax.plan.arithmetic.workload import (
     training_loads,
     updates_of,
 )
-from codea1_jax.plan.assumptions import PEAK, Efficiency
 
 # Forward passes, except for attention, that the backward pass repeats, by remat policy.
 RECOMPUTED = {"none": 0, "dots": 0, "full": 1}
@@ -86,9 +86,9 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
     """
     table: dict[Phase, Work] = {}
     for load in sampling_loads(run.config):
-        table |= sampling_table(run.of(load.policy), load, fill)
+        table |= sampling_table(run.for_policy(load.policy), load, fill)
     for policy, loads in training_loads(run.config).items():
-        table |= _learning(run.of(policy), policy, loads, fill)
+        table |= _learning(run.for_policy(policy), policy, loads, fill)
     return table
 
 
@@ -101,24 +101,24 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
     seen = prompt + response / 2  # of a token, on average
     read = (capacity.rows / capacity.width * prompt + capacity.rows * response / 2) / shards
     prefills = load.prompts * prompt / (packed * shards)
-    kept = run.itemsize if lora is not None else 4  # a frozen base is in the precision that it is used in
+    stored = run.itemsize if lora is not None else 4  # a frozen base is in the precision that it is used in
 
     table = {
         Phase("weights", role): Work(
             calls=1,
             flops=0 if lora is None else 2 * lora.rank * model.num_layers * layer_matrices(model),
-            traffic=kept * parameters(model) / run.shards + run.gathered,
+            traffic=stored * parameters(model) / run.shards + run.compute_param_bytes,
         ),
         Phase("prefill", role): Work(
             calls=prefills,
             flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
-            traffic=run.gathered,
+            traffic=run.compute_param_bytes,
         ),
         Phase("insert", role): Work(prefills, traffic=2 * packed * run.token_bytes),
         Phase("decode", role): Work(
             calls=samples * response / block,
             flops=layers_flops(model, block, block * seen) + vocabulary_flops(model, block),
-            traffic=capacity.block * (run.gathered + min(read * run.token_bytes, run.cache(capacity))),
+            traffic=capacity.block * (run.compute_param_bytes + min(read * run.token_bytes, run.cache(capacity))),
         ),
     }
     evaluated = [each.role for each in evaluation_loads(run.config)]
@@ -148,7 +148,7 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
     adapters = 0 if config.lora is None else 2 * places * run.trained
     repeated, passes = again * layers_flops(model, places, 0), 1 + backward
     table = {
-        phase: Work(calls * share, forward + scored, run.gathered, useful=useful * share)
+        phase: Work(calls * share, forward + scored, run.compute_param_bytes, useful=useful * share)
         for phase, share in scorings.items()
         if share
     }
@@ -156,13 +156,13 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
         Phase("gradient", policy): Work(
             calls=calls,
             flops=passes * forward + repeated + (2 + backward) * scored + (3 + again) * adapters,
-            traffic=(passes + again) * run.gathered + 2 * run.kept,
+            traffic=(passes + again) * run.compute_param_bytes + 2 * run.master_bytes,
             useful=passes * useful,
         ),
         # The zeros that a mini-batch's gradient is added to.
-        Phase("clear", policy): Work(updates, traffic=run.kept),
+        Phase("clear", policy): Work(updates, traffic=run.master_bytes),
         # AdamW reads gradient, parameters and two moments, and writes the last three.
-        Phase("update", policy): Work(updates, traffic=7 * run.kept),
+        Phase("update", policy): Work(updates, traffic=7 * run.master_bytes),
     }
 
 
@@ -176,12 +176,12 @@ def ideal_table(
     table: dict[Phase, Work] = {}
     for role, groups in sampled.items():
         prompts, decode = [Group(group.prompt, ()) for group in groups], Phase("decode", role)
-        spoken = run.at(decode)
-        table[Phase("prefill", role)] = Work(1, forward_flops(spoken.model, prompts))
-        flops = forward_flops(spoken.model, groups) - forward_flops(spoken.model, prompts)
-        table[decode] = Work(1, flops, _ideal_traffic(spoken, hardware, groups))
+        own = run.for_phase(decode)
+        table[Phase("prefill", role)] = Work(1, forward_flops(own.model, prompts))
+        flops = forward_flops(own.model, groups) - forward_flops(own.model, prompts)
+        table[decode] = Work(1, flops, _ideal_traffic(own, hardware, groups))
     for policy, groups in learned.items():
-        trained, updates = run.of(policy), updates_of(run.config, policy)
+        trained, updates = run.for_policy(policy), updates_of(run.config, policy)
         scorings = (1 - 1 / updates) + is_anchored(run.config, policy)
         passes = scorings + (3 if run.config.lora is None else 2)  # backward is two, or one for frozen matrices
         flops = passes * forward_flops(trained.model, [group for group in groups if group.responses])
@@ -191,9 +191,8 @@ def ideal_table(
 
 
 def _ideal_traffic(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> Number:
-    """Bytes that a device reads to decode these groups."""
     devices, token = hardware.devices, cache_bytes(run.model, run.itemsize)
-    weights = run.gathered * run.tensor
+    weights = run.compute_param_bytes * run.tensor
     longest = max(max(group.responses) for group in groups)
     samples, drawn = sum(len(group.responses) for group in groups), sum(group.drawn for group in groups)
     # A prompt is read once for all of its samples; a token looks at the half of its sample that is there on average.

@@ -12,13 +12,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
 from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.plan.arithmetic.workload import Phase
+from codea1_jax.plan.workload import Phase
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
 ENVIRONMENT = {
@@ -33,7 +32,7 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
-WORKER = (sys.executable, "-m", "codea1_jax.plan.compiled.worker")
+WORKER = (sys.executable, "-m", "codea1_jax.plan.worker")
 
 Watch = Callable[[int, int, str, str | None], None]
 """Called twice for every program, with how many of how many are done: as it begins, with None, and with its outcome."""
@@ -66,11 +65,10 @@ class CompilerError(OSError):
 class Compiled:
     """What the compiler reports for one program; sizes in bytes on one device.
 
-    compile_seconds: that it took. resident: what lies there meanwhile and is not an argument. received: from other
-    devices in one call, by kind of collective. expected: seconds of one call, by what they are spent on (`duration`).
+    resident: what lies there meanwhile and is not an argument. received: from other devices in one call, by kind of
+    collective. expected: seconds of one call, by what they are spent on.
     """
 
-    compile_seconds: float
     resident: int
     arguments: int
     temporaries: int
@@ -102,7 +100,7 @@ def check_compiler(hardware: Hardware) -> None:
     if hardware.is_tpu and importlib.util.find_spec("libtpu") is None:
         raise UserError("compiling for TPUs needs libtpu: pip install 'codea1-jax[plan]'")
     cuda = ("jax_cuda12_plugin", "jax_cuda13_plugin")
-    if not hardware.is_tpu and not any(map(PathFinder.find_spec, cuda)):  # not by what is loaded
+    if not hardware.is_tpu and not any(map(importlib.util.find_spec, cuda)):
         raise UserError("compiling for GPUs needs XLA's CUDA compiler: pip install 'codea1-jax[plan-cuda]'")
 
 
@@ -187,7 +185,6 @@ def _last_line(log: str) -> str:
 
 
 def _shortened(message: str) -> str:
-    """What the compiler's message comes to: needs X of Y."""
     for said in (r"Used ([\d.]+\w) of ([\d.]+\w) hbm", r"\(([\d.]+\w)\) exceeds available HBM \(([\d.]+\w)\)"):
         if sizes := re.search(said, message):
             return f"needs {sizes[1]} of {sizes[2]}"

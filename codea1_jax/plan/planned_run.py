@@ -24,8 +24,8 @@ from codea1_jax.models.flops import adapter_parameters, cache_bytes, parameters
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
-from codea1_jax.plan.arithmetic.simulation import fullest_batch
-from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
+from codea1_jax.plan.simulation import fullest_batch
+from codea1_jax.plan.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.rollout.capacity import Capacity, capacity_of
 from codea1_jax.rollout.readers import reader_for
 from data_pipeline import micro
@@ -35,9 +35,9 @@ from data_pipeline import micro
 class PlannedRun:
     """A configuration, the shapes of its models, and how the mesh splits them.
 
-    policy: the one whose model is looked at (`of`). shapes: of every policy's model, by the policy's name. platform: as
-    JAX names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of parameters where they are kept. tensor: of
-    the copy that is sampled from.
+    policy: whose model the properties describe. shapes: of every policy's model, by the policy's name. platform: as JAX
+    names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of the master parameters. tensor: of the copy that
+    is sampled from.
     """
 
     config: Config
@@ -48,23 +48,23 @@ class PlannedRun:
     shards: int
     tensor: int
 
-    def of(self, policy: str) -> PlannedRun:
-        """The same run, looking at this policy's model."""
+    def for_policy(self, policy: str) -> PlannedRun:
+        """The same run with this policy's model."""
         return replace(self, policy=policy)
 
-    def at(self, phase: Phase) -> PlannedRun:
-        """The same run, looking at the model of a phase."""
+    def for_phase(self, phase: Phase) -> PlannedRun:
+        """The same run with the model that this phase computes."""
         roles: Mapping[Any, str] = METHODS[self.config.method.name].roles
-        return self.of(roles[phase.owner] if phase.is_sampling else phase.owner)
+        return self.for_policy(roles[phase.owner] if phase.is_sampling else phase.owner)
 
     @property
     def model(self) -> Architecture:
-        """The shape of the model that is looked at."""
+        """The policy's."""
         return self.shapes[self.policy]
 
     @property
     def settings(self) -> ModelConfig:
-        """The section of the model that is looked at."""
+        """The policy's section of the configuration."""
         return self.config.models[self.policy]
 
     @property
@@ -84,12 +84,12 @@ class PlannedRun:
         return parameters(self.model) if lora is None else adapter_parameters(self.model, lora)
 
     @property
-    def kept(self) -> float:
+    def master_bytes(self) -> float:
         """Bytes of what is trained of a policy, in float32, on a device."""
         return 4 * self.trained / self.shards
 
     @property
-    def gathered(self) -> float:
+    def compute_param_bytes(self) -> float:
         """Bytes of a policy's parameters on a device, as computed with: split over `tensor` alone."""
         return self.itemsize * parameters(self.model) / self.tensor
 
@@ -119,12 +119,12 @@ class PlannedRun:
         return capacity.pages // self.batch_shards * capacity.block * self.token_bytes
 
     def capacity(self, load: Load) -> Capacity:
-        """What is resident while a role speaks."""
+        """What is resident while a load is sampled."""
         most = load.prompts, load.samples, load.prompt, load.response
         return capacity_of(self.config.rollout, self.batch_shards, *most, replicas=self.replicas)
 
     def step_capacity(self, role: str) -> Capacity:
-        """What is resident while that role speaks in a step."""
+        """As `capacity`, for a role in a step."""
         return next(self.capacity(load) for load in sampling_loads(self.config) if load.role == role)
 
     def fullest_batch(self, policy: str) -> PackedBatch:
@@ -140,7 +140,7 @@ def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:
 
 
 def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
-    """As `make_planned_run`, for devices of which only the platform ("cpu", "gpu", "tpu") and the number are known."""
+    """As `make_planned_run`, for devices of which only the platform and the number are known."""
     replica, fsdp, tensor = config.mesh.shape(devices)
     shapes = config.by_model(model_shape)
     return PlannedRun(config, next(iter(shapes)), shapes, platform, replica * fsdp, fsdp * tensor, tensor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.evals.metrics import ROUNDS
 from codea1_jax.models.flops import Number, causal
@@ -14,6 +16,9 @@ from codea1_jax.rollout.sampling import SamplingKind
 QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
 # Problems of the benchmarks that presets validate on; those of other datasets are not counted.
 PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
+# Of log-normal distributions; real responses to KodCode's questions are about as ragged, their prompts less so.
+RESPONSE_SPREAD = 0.6
+PROMPT_SPREAD = 0.4
 
 Kind = Literal[
     "weights", "prefill", "insert", "decode", "evaluate", "score-old", "score-ref", "gradient", "clear", "update"
@@ -37,15 +42,10 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """The tokens of a prompt and of each of its responses.
-
-    learned: whether a policy may learn from them. Without responses it stands for one that could have been sampled and
-    was not.
-    """
+    """The tokens of a prompt and of each of its responses."""
 
     prompt: Number
     responses: tuple[Number, ...]
-    learned: bool = True
 
     @property
     def drawn(self) -> Number:
@@ -76,7 +76,7 @@ class Load:
 
     @property
     def length(self) -> int:
-        """Places of one sequence."""
+        """Places of one sequence: the last token is only predicted."""
         return self.prompt + self.response - 1
 
     def mean_group(self, fill: float) -> Group:
@@ -147,3 +147,19 @@ def sampling_kind(config: Config, policy: str) -> SamplingKind:
 def evaluation_kind(config: Config) -> SamplingKind:
     """How the decoding program of an evaluation draws; it may be another one than that of a step."""
     return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))
+
+
+def draw_groups(load: Load, fill: float) -> list[Group]:
+    """Log-normal lengths whose mean is `fill` of the longest allowed before they are cut to that."""
+    chance = np.random.default_rng((0, len(load.role)))
+    prompts = _log_normal(chance, fill * load.prompt, PROMPT_SPREAD, (load.prompts,), load.prompt)
+    shape = (load.prompts, load.samples)
+    responses = _log_normal(chance, fill * load.response, RESPONSE_SPREAD, shape, load.response)
+    return [Group(int(prompt), tuple(map(int, row))) for prompt, row in zip(prompts, responses, strict=True)]
+
+
+def _log_normal(
+    chance: np.random.Generator, mean: float, spread: float, shape: tuple[int, ...], longest: int
+) -> np.ndarray:
+    drawn = chance.lognormal(np.log(mean) - spread**2 / 2, spread, shape)
+    return np.clip(np.ceil(drawn), 1, longest).astype(int)

@@ -15,22 +15,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.stages import Lowered
 
 from codea1_jax.config import OffloadConfig
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.learn.learning import Learning
-from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.plan.arithmetic.phases import layout_table
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.plan.arithmetic.simulation import batch_sight, computed_pairs
-from codea1_jax.plan.arithmetic.workload import (
+from codea1_jax.plan.compiler import ProgramName
+from codea1_jax.plan.phases import layout_table
+from codea1_jax.plan.planned_run import PlannedRun
+from codea1_jax.plan.workload import (
     Kind,
     Load,
     Phase,
@@ -38,7 +37,6 @@ from codea1_jax.plan.arithmetic.workload import (
     sampling_kind,
     sampling_loads,
 )
-from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import (
     Decoder,
@@ -54,52 +52,26 @@ from codea1_jax.rollout.decode_params import abstract_decode_params, mover, part
 from codea1_jax.rollout.sampling import Controls
 from codea1_jax.runtime.offload import in_device_memory, in_host_memory
 
-EOS = (-1,)  # no token: a block that is measured ends with its last step
+EOS = (-1,)  # which token ends a response changes nothing that is compiled but a number
 SCORERS: dict[str, Kind] = {"old": "score-old", "ref": "score-ref"}
-
-
-@dataclass(frozen=True)
-class Value:
-    """An array whose numbers decide how much is computed, and where it lies."""
-
-    array: np.ndarray
-    sharding: NamedSharding
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """As an array's."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """As an array's."""
-        return self.array.dtype
 
 
 @dataclass(frozen=True)
 class Program:
     """One phase, at its largest or at a smaller shape.
 
-    lower_with: lowers it for such arguments. arguments: placed shapes; but numpy arrays and `Value`s where the numbers
-    decide how much is computed, those of a rollout half done. resident: bytes that lie on every device meanwhile and
-    are none of its arguments. read: tokens whose keys and values each device then reads from the cache. pairs: of
-    places that flash kernels then compute in a forward pass for one head.
+    lower_with: lowers it for `arguments`, which are shapes, placed where the run places them. resident: bytes that lie
+    on every device meanwhile and are none of its arguments.
     """
 
     name: ProgramName
     lower_with: Callable[..., Lowered]
     arguments: tuple[Any, ...]
     resident: int
-    read: int = 0
-    pairs: int = 0
 
     def lower(self) -> Lowered:
         """For arguments of these shapes."""
-        return self.lower_with(*jax.tree.map(_shape_of, self.arguments))
-
-
-def _shape_of(x: Any) -> Any:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) if isinstance(x, Value) else x
+        return self.lower_with(*self.arguments)
 
 
 def device_bytes(tree: Any) -> int:
@@ -128,7 +100,7 @@ def make_programs(run: PlannedRun, mesh: Mesh, names: Sequence[ProgramName] | No
     for name in names or map(ProgramName, layout_table(run)):
         by_phase[name.phase].append(name)
     learning = Learning(config)
-    models = {name: _transformer(run.of(name)) for name in learning.sections}
+    models = {name: _transformer(run.for_policy(name)) for name in learning.sections}
     learners = learning.learners(models, 1, mesh)
     states = {name: learner.abstract(abstract_sharded(models[name], mesh)) for name, learner in learners.items()}
     shared: dict[str, Params | None] = {}
@@ -145,9 +117,11 @@ def make_programs(run: PlannedRun, mesh: Mesh, names: Sequence[ProgramName] | No
         for name, state in states.items()
     }
     for load in sampling_loads(config):
-        yield from _sampling(run.of(load.policy), load, models[load.policy], held[load.policy], mesh, always, by_phase)
+        yield from _sampling(
+            run.for_policy(load.policy), load, models[load.policy], held[load.policy], mesh, always, by_phase
+        )
     for name, learner in learners.items():
-        yield from _learning(run.of(name), learner, states[name], shared[name], mesh, always, by_phase)
+        yield from _learning(run.for_policy(name), learner, states[name], shared[name], mesh, always, by_phase)
 
 
 def _transformer(run: PlannedRun) -> Transformer:
@@ -164,7 +138,7 @@ def _sampling(
     always: int,
     names: Mapping[Phase, Sequence[ProgramName]],
 ) -> Iterator[Program]:
-    """`params`: of the policy that speaks, adapted ones too."""
+    """`params`: of the policy that is sampled, adapted ones too."""
     config, role, capacity = run.config, load.role, run.capacity(load)
     copied, cache = abstract_decode_params(model, mesh), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
@@ -173,14 +147,12 @@ def _sampling(
     for name in names[Phase("weights", role)]:
         yield Program(name, bring.lower, (moved,), always - device_bytes(moved))
     for name in names[Phase("prefill", role)]:
-        packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
-        pairs = computed_pairs(Sight.within(np.asarray(packed.segments)), run.kernels, capacity.batch_shards)
+        packed = _packed_prompts(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
         lower, resident = partial(prompt_pages.lower, model, mesh), always + device_bytes(cache)
-        yield Program(name, lower, (copied, packed), resident, pairs=pairs)
+        yield Program(name, lower, (copied, packed), resident)
     for name in names[Phase("insert", role)]:
-        packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), packed)
-        arguments = cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
+        packed = _packed_prompts(capacity, capacity.prefill_buckets[-1])
+        arguments = cache, outputs(prompt_pages, model, mesh, copied, packed), _numbers(math.prod(packed.pages.shape))
         yield Program(name, partial(insert.lower, mesh), arguments, always + device_bytes(copied))
     largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
     drawn, evaluated = sampling_kind(config, load.policy), evaluation_kind(config)
@@ -188,63 +160,37 @@ def _sampling(
         for name in names[phase]:
             rows, *columns = name.shape or largest
             decoder = make_decoder(model, mesh, capacity, EOS, kind, (columns[0], columns[1]))
-            lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
-            read = capacity.block * _tokens_read(capacity, *state[:2])
-            yield Program(name, lower, (copied, cache, *state), always, read)
+            lower, state = partial(Decoder.__call__.lower, decoder), _decoding_state(capacity, rows)
+            yield Program(name, lower, (copied, cache, *state), always)
 
 
-def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
-    """One prompt in each shard that leaves no padding."""
-    shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
-    return PackedPrompts(
-        tokens=_given(np.zeros(shape)),
-        segments=_given(np.ones(shape)),
-        positions=_given(np.broadcast_to(np.arange(tokens), shape)),
-        pages=_given(np.broadcast_to(np.arange(pages[1]), pages) % (capacity.pages // capacity.batch_shards)),
-    )
-
-
-def _half_full(
-    capacity: Capacity, rows_per_shard: int, columns: Sequence[int]
-) -> tuple[ResidentPrompts, Rows, Controls]:
-    """The state before a block of that many rows, with half of these pages full.
-
-    Prompts have `width` rows each; the other slots are empty.
-    """
-    block, shards = capacity.block, capacity.batch_shards
-    prompt, drawn = (pages * block // 2 // block * block for pages in columns)
-    rows, slots = np.arange(rows_per_shard * shards), np.arange(capacity.slots)
-    in_use = slots % (capacity.slots // shards) * capacity.width < rows_per_shard
-
-    def pages(owners: np.ndarray, each: int) -> Any:
-        numbers = owners[:, None] % (len(owners) // shards) * each + np.arange(each)
-        return _given(numbers % (capacity.pages // shards))
-
-    every, one = np.ones_like(rows), np.float32(1)
-    controls: Any = (one, one, np.int32(0), _given(every * (drawn + block + 1)))
-    return (
-        ResidentPrompts(_given(np.where(in_use, prompt, 0)), pages(slots, capacity.prompt_pages)),
-        Rows(
-            place=_given(rows % rows_per_shard),
-            prompt=_given(every * prompt),
-            token=_given(0 * every),
-            num_generated=_given(every * drawn),
-            active=_given(every, np.bool_),
-            key=_given(np.stack([rows, rows], axis=1), np.uint32),
-            pages=pages(rows, capacity.response_pages),
-        ),
-        Controls(*controls),
-    )
-
-
-def _tokens_read(capacity: Capacity, prompts: ResidentPrompts, rows: Rows) -> int:
-    """Tokens that each shard's rows look at in a step: a prompt once, for all of its rows."""
-    return (int(prompts.lengths.sum()) + int(rows.num_generated.sum())) // capacity.batch_shards
-
-
-def _given(array: np.ndarray, dtype: Any = np.int32) -> Any:
+def _numbers(*shape: int, dtype: Any = np.int32) -> Any:
     """An array that comes from the host."""
-    return np.ascontiguousarray(array, dtype)
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _packed_prompts(capacity: Capacity, tokens: int) -> PackedPrompts:
+    shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
+    return PackedPrompts(_numbers(*shape), _numbers(*shape), _numbers(*shape), _numbers(*pages))
+
+
+def _decoding_state(capacity: Capacity, rows_per_shard: int) -> tuple[ResidentPrompts, Rows, Controls]:
+    """What a block of that many rows is given besides parameters and cache."""
+    rows, slots = rows_per_shard * capacity.batch_shards, capacity.slots
+    each, one = _numbers(rows), _numbers(dtype=np.float32)
+    return (
+        ResidentPrompts(_numbers(slots), _numbers(slots, capacity.prompt_pages)),
+        Rows(
+            place=each,
+            prompt=each,
+            token=each,
+            num_generated=each,
+            active=_numbers(rows, dtype=np.bool_),
+            key=_numbers(rows, 2, dtype=np.uint32),
+            pages=_numbers(rows, capacity.response_pages),
+        ),
+        Controls(one, one, _numbers(), each),
+    )
 
 
 def _learning(
@@ -261,35 +207,29 @@ def _learning(
     # A step's batches are all on the devices before the first is learned from.
     fullest = run.fullest_batch(run.policy)
     count = math.ceil(table[Phase("gradient", run.policy)].calls)
-    waiting = count * device_bytes(jax.tree.map(_shape_of, _placed(fullest, mesh, **scored)))
+    waiting = count * device_bytes(_placed(fullest, mesh, **scored))
     own, state = state.reference, replace(state, reference=None)
 
     def adapted(trained: Params | None) -> Params:
         return trained if lora is None else with_adapters(shared, flatten(trained))
 
-    def of(kind: Kind) -> Iterator[tuple[ProgramName, Any, int]]:
-        """The programs of a phase, each with a micro-batch and the pairs of places that it computes."""
+    def programs_of(kind: Kind) -> Iterator[tuple[ProgramName, Any]]:
+        """The programs of a phase, each with a micro-batch."""
         for name in names[Phase(kind, run.policy)]:
-            batch = BatchWriter(*name.shape).batch if name.shape else fullest
-            yield (
-                name,
-                _placed(batch, mesh, **scored),
-                computed_pairs(batch_sight(batch), run.kernels, run.batch_shards),
-            )
+            yield name, _placed(BatchWriter(*name.shape).batch if name.shape else fullest, mesh, **scored)
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, is_scored in scored.items() if is_scored):
         waits = which == "ref" and offload.reference
         resident = always - (0 if waits else device_bytes(scorers[which])) + waiting
-        for name, batch, pairs in of(SCORERS[which]):
-            arguments = in_device_memory(scorers[which]), batch
-            yield Program(name, jitted.logprobs.lower, arguments, resident, pairs=pairs)
+        for name, batch in programs_of(SCORERS[which]):
+            yield Program(name, jitted.logprobs.lower, (in_device_memory(scorers[which]), batch), resident)
     base = None if lora is None else shared
     total = outputs(jitted.empty, state.params)
     resident = always - device_bytes((state.params, base)) + waiting
-    for name, batch, pairs in of("gradient"):
-        arguments = total, state.params, batch, np.float32(1), base
-        yield Program(name, jitted.accumulate.lower, arguments, resident, pairs=pairs)
+    for name, batch in programs_of("gradient"):
+        arguments = total, state.params, batch, _numbers(dtype=np.float32), base
+        yield Program(name, jitted.accumulate.lower, arguments, resident)
     for name in names[Phase("clear", run.policy)]:
         yield Program(name, jitted.empty.lower, (state.params,), always + waiting)
     for name in names[Phase("update", run.policy)]:
@@ -302,4 +242,4 @@ def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> Any:
     scored = batch.mask
     full = replace(batch, old_logprobs=scored if old else None, reference_logprobs=scored if ref else None)
     here = batch_sharding(mesh)
-    return jax.tree.map(lambda x: Value(np.asarray(x), here), full)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), full)
