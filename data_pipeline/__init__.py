@@ -3,29 +3,4 @@
 from data_pipeline.problem import BadRow, Loaded, Problem, Refusal
 from data_pipeline.reading import load
 
-__all__ = [
-    "BadRow",
-    "Loaded",
-    "Problem",
-    "Refusal",
-    "audit",
-    "benchmark",
-    "checking",
-    "faults",
-    "golden",
-    "hub",
-    "imports",
-    "load",
-    "loader",
-    "micro",
-    "mutants",
-    "prepare",
-    "problem_files",
-    "reading",
-    "responses",
-    "rows",
-    "source_code",
-    "sources",
-    "storage",
-    "validate",
-]
+__all__ = ["BadRow", "Loaded", "Problem", "Refusal", "load"]

@@ -9,21 +9,16 @@ from data_pipeline.rows import Row, identifier, text
 from data_pipeline.source_code import entry_function, parse
 
 
-def _id(row: Row) -> str:
-    return text(row, "task_id")
-
-
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     prompt, entry_point, check = text(row, "complete_prompt"), identifier(row, "entry_point"), text(row, "test")
     solution = prompt + text(row, "canonical_solution")
     entry_function(solution, entry_point)
     parse(check, "the test code")
     return Problem(
-        id=_id(row),
+        id=name,
         question=prompt,
         solution=solution,
         entry_point=entry_point,
-        golden_tests=(),
         check=check,
         # "Calibrated", as on the benchmark's leaderboard: a sample may rely on the question's imports.
         preamble=f"{text(row, 'code_prompt')}\n    pass\n" if row.get("code_prompt") else "",
@@ -34,6 +29,6 @@ def _problem(row: Row) -> Problem:
 FORMAT = Format(
     "BigCodeBench",
     frozenset({"task_id", "complete_prompt", "canonical_solution", "test", "entry_point"}),
-    _id,
+    lambda row: text(row, "task_id"),
     _problem,
 )

@@ -19,18 +19,14 @@ from data_pipeline.stream_rows import Sample, first_parsing, pairs, stream, to_t
 _PYTHON3 = 3  # UNKNOWN_LANGUAGE, PYTHON, CPP, PYTHON3, JAVA
 
 
-def _id(row: Row) -> str:
-    return text(row, "name")
-
-
-def _problem(row: Row) -> Problem:
-    for name in ("input_file", "output_file"):
-        if row.get(name):
-            raise BadRow(f"{name} is {row[name]!r}: it uses a file, not standard input and output")
+def _problem(row: Row, name: str) -> Problem:
+    for field in ("input_file", "output_file"):
+        if row.get(field):
+            raise BadRow(f"{field} is {row[field]!r}: it uses a file, not standard input and output")
     solutions = pairs(*_fields(row, "solutions", "language", "solution"))
     programs = [program for language, program in solutions if language == _PYTHON3]
     solution = first_parsing(texts({"solution": programs}, "solution"))
-    problem = stream(_id(row), text(row, "description"), solution, _tests(row), "code_contests")
+    problem = stream(name, text(row, "description"), solution, _tests(row), "code_contests")
     limit = mapping(row.get("time_limit"), "time_limit")
     return to_train_on(replace(problem, seconds=number(limit, "seconds") + number(limit, "nanos") / 1e9))
 
@@ -45,16 +41,12 @@ def _fields(row: Row, name: str, *fields: str) -> tuple[object, ...]:
     return tuple(value.get(field) for field in fields)
 
 
-def _plus_id(row: Row) -> str:
-    return f"{text(row, 'source')}/{text(row, 'id')}"
-
-
-def _plus_problem(row: Row) -> Problem:
+def _plus_problem(row: Row, name: str) -> Problem:
     submitted = mappings(row.get("correct_submissions"), "correct_submissions")
     programs = [each.get("code") for each in submitted if each.get("language") == "py3"]
     tests = [(each.get("input"), each.get("output")) for each in mappings(row.get("test_cases"), "test_cases")]
     solution = first_parsing(texts({"code": programs}, "code"))
-    problem = stream(_plus_id(row), text(row, "description"), solution, tests, "code_contests_plus")
+    problem = stream(name, text(row, "description"), solution, tests, "code_contests_plus")
     return to_train_on(replace(problem, seconds=number(row, "time_limit") / 1_000))
 
 
@@ -62,13 +54,13 @@ FORMATS = (
     Format(
         "CodeContests",
         frozenset({"name", "description", "public_tests", "private_tests", "generated_tests", "solutions"}),
-        _id,
+        lambda row: text(row, "name"),
         _problem,
     ),
     Format(
         "CodeContests+",
         frozenset({"source", "id", "description", "test_cases", "correct_submissions"}),
-        _plus_id,
+        lambda row: f"{text(row, 'source')}/{text(row, 'id')}",
         _plus_problem,
     ),
 )

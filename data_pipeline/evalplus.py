@@ -25,59 +25,56 @@ def _id(row: Row) -> str:
     return f"MBPP/{task}" if str(task).isdigit() else str(task)
 
 
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     if "GT_code" in row:
-        problem = _of_training_form(row)
+        problem = _of_training_form(row, name)
     elif "canonical_solution" in row:
-        problem = _of_humaneval(row)
+        problem = _of_humaneval(row, name)
     else:
-        problem = _of_mbpp(row)
+        problem = _of_mbpp(row, name)
     problem = _with_true_entry_point(problem)
     entry_function(problem.solution, problem.entry_point)
     return problem
 
 
-def _of_humaneval(row: Row) -> Problem:
+def _of_humaneval(row: Row, name: str) -> Problem:
     prompt = text(row, "prompt")
     if "base_input" in row:  # evalplus's own release: inputs without answers
         raise BadRow("a row of evalplus's release on GitHub; read evalplus/humanevalplus of the Hugging Face Hub")
     return Problem(
-        id=_id(row),
+        id=name,
         question=prompt,
         solution=prompt + text(row, "canonical_solution"),
         entry_point=identifier(row, "entry_point"),
-        golden_tests=(),
         check=text(row, "test"),
         source="humanevalplus",
     )
 
 
-def _of_mbpp(row: Row) -> Problem:
+def _of_mbpp(row: Row, name: str) -> Problem:
     examples = texts(row, "test_list")
     solution = "\n".join((*texts(row, "test_imports"), text(row, "code")))
     entry_point = _called_function(solution, examples)
     question = "\n".join((text(row, "prompt"), *examples[:1]))
     return Problem(
-        id=_id(row),
+        id=name,
         question=with_declaration(question, entry_function(solution, entry_point)),
         solution=solution,
         entry_point=entry_point,
-        golden_tests=(),
         check=_as_check(text(row, "test"), entry_point),
         source="mbppplus",
     )
 
 
-def _of_training_form(row: Row) -> Problem:
+def _of_training_form(row: Row, name: str) -> Problem:
     question, code, extra = text(row, "problem"), text(row, "GT_code"), _extra(row)
     # HumanEval's code is the body that completes the question; MBPP's is the whole function.
     solution = question + code if code.lstrip("\r\n")[:1].isspace() else f"{extra.get('imports') or ''}\n{code}"
     return Problem(
-        id=_id(row),
+        id=name,
         question=question,
         solution=solution,
         entry_point=identifier(extra, "function_name"),
-        golden_tests=(),
         check=text(row, "test"),
         source=text(row, "data_source"),
     )

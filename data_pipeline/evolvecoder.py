@@ -12,11 +12,7 @@ from data_pipeline.source_code import first_called, parse
 from sandbox import SuiteTest
 
 
-def _id(row: Row) -> str:
-    return f"EvolveCoder/{text(row, 'id')}"
-
-
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     question = text(row, "question")
     statements = parse("\n".join(texts(row, "tests")), "the tests").body
     called = first_called(statements)
@@ -24,8 +20,14 @@ def _problem(row: Row) -> Problem:
     golden = tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest))
     if not golden:
         raise BadRow("no test of the form assert call == value")
-    return Problem(_id(row), question, "", called or "", golden, source="evolvecoder")
+    return Problem(name, question, "", called or "", golden, source="evolvecoder")
 
 
 # A row of your own that lacks its solution has more fields.
-FORMAT = Format("EvolveCoder", frozenset({"id", "question", "tests"}), _id, _problem, exact=True)
+FORMAT = Format(
+    "EvolveCoder",
+    frozenset({"id", "question", "tests"}),
+    lambda row: f"EvolveCoder/{text(row, 'id')}",
+    _problem,
+    exact=True,
+)

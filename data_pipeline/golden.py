@@ -9,7 +9,7 @@ import ast
 import copy
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -29,23 +29,15 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
     Raises BadRow if the code does not parse.
     """
-    return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
-
-
-def asserts_of(module: ast.Module) -> Iterator[ast.Assert]:
-    """The asserts of test functions, in order, without the names that these bind."""
+    module = parse(test_code, "the test code")
     shared = _module_bindings(module)
+    found: dict[str, str] = {}
     for function in _test_functions(module):
         for bindings in _parametrizations(function, shared):
-            yield from _asserts(function.body, bindings)
-
-
-def tests_among(asserts: Iterable[ast.Assert], entry_point: str) -> tuple[str, ...]:
-    """The golden tests among asserts, one for each distinct call."""
-    found: dict[str, str] = {}
-    for test in (_as_test(statement, entry_point) for statement in asserts):
-        if isinstance(test, SuiteTest):
-            found.setdefault(test.call, f"assert {test.call} == {test.stated}")
+            for statement in _asserts(function.body, bindings):
+                test = _as_test(statement, entry_point)
+                if isinstance(test, SuiteTest):
+                    found.setdefault(test.call, plain_line(test))
     return tuple(found.values())
 
 
@@ -60,9 +52,9 @@ def golden_tests_of_class(test_code: str, name: str) -> tuple[str, ...]:
 
 
 def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
-    """A problem's golden tests, parsed."""
     if problem.task is Task.STREAM:
-        return tuple(SuiteTest(*_read_stream(line), problem.tolerance) for line in problem.golden_tests)
+        pairs = map(json.loads, problem.golden_tests)
+        return tuple(SuiteTest(given, expected, problem.tolerance) for given, expected in pairs)
     tests = [_read_line(line, problem.called) for line in problem.golden_tests]
     return tuple(test for test in tests if isinstance(test, SuiteTest))
 
@@ -70,11 +62,6 @@ def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
 def stream_line(given: str, expected: str) -> str:
     """A golden test of a stream as a line, which `read_golden_tests` reads: what is put in, and what must come out."""
     return json.dumps([normal_input(given), expected])
-
-
-def _read_stream(line: str) -> tuple[str, str]:
-    given, expected = json.loads(line)
-    return given, expected
 
 
 def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:
@@ -191,7 +178,6 @@ def _module_bindings(module: ast.Module) -> Bindings:
 
 
 def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindings]:
-    """One set of bindings for each case of `@pytest.mark.parametrize(names, cases)`; a single set without it."""
     cases = [dict(shared)]
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("mark.parametrize"):

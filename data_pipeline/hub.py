@@ -41,7 +41,6 @@ def local_path(source: str) -> Path:
 
 
 def why_unavailable(error: Exception) -> str:
-    """Why a download of the Hub failed, in one line."""
     if isinstance(error, huggingface_hub.errors.GatedRepoError):
         return "it is gated: accept its terms on huggingface.co and log in here (hf auth login)"
     if isinstance(error, huggingface_hub.errors.RepositoryNotFoundError):

@@ -33,18 +33,14 @@ PREAMBLE += f"import {', '.join(_MODULES)}\nsys.setrecursionlimit(50000)\n"
 _MOST_BYTES = 1 << 30  # of one problem's tests, unpacked
 
 
-def _id(row: Row) -> str:
-    return f"LCB/{text(row, 'question_id')}"
-
-
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     public, private = document(row, "public_test_cases"), _private(row)
     tests = mappings(public, "public_test_cases") + mappings(private, "private_test_cases")
     question = text(row, "question_content")
     if {test.get("testtype") for test in tests} == {"functional"}:
-        problem = _of_method(row, f"{question}\n\n{text(row, 'starter_code')}", tests)
+        problem = _of_method(row, name, f"{question}\n\n{text(row, 'starter_code')}", tests)
     else:
-        problem = tested(stream(_id(row), question, "", of_standard_input(tests), "livecodebench"))
+        problem = tested(stream(name, question, "", of_standard_input(tests), "livecodebench"))
     return replace(problem, preamble=PREAMBLE, seconds=SECONDS, date=_date(row))
 
 
@@ -58,7 +54,7 @@ def check(candidate):
 """
 
 
-def _of_method(row: Row, question: str, tests: Sequence[Row]) -> Problem:
+def _of_method(row: Row, name: str, question: str, tests: Sequence[Row]) -> Problem:
     """A problem of LeetCode's: tests call a method of `Solution`, with arguments that are JSON, one a line."""
     method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
     try:
@@ -69,7 +65,7 @@ def _of_method(row: Row, question: str, tests: Sequence[Row]) -> Problem:
     except ValueError as error:
         raise BadRow(f"an argument or a value of a test is not JSON: {one_line(error)}") from None
     check = _CHECK.format(samples=json.dumps(samples), method=method)
-    return Problem(_id(row), question, "", "Solution", (), check, source="livecodebench", task=Task.CLASS)
+    return Problem(name, question, "", "Solution", (), check, source="livecodebench", task=Task.CLASS)
 
 
 def _private(row: Row) -> object:
@@ -120,7 +116,7 @@ def unpacked(packed: str) -> object:
 FORMAT = Format(
     "LiveCodeBench",
     frozenset({"question_id", "question_content", "public_test_cases", "private_test_cases"}),
-    _id,
+    lambda row: f"LCB/{text(row, 'question_id')}",
     _problem,
     difficulty_of=lambda row: row.get("difficulty"),
 )

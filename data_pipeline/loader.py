@@ -1,4 +1,4 @@
-"""Passes over problems in batches, endless or counted, resumable at any batch."""
+"""Endless passes over problems in batches, resumable at any batch."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,10 @@ import grain
 from data_pipeline.problem import Problem
 
 
-def batches(
-    problems: Sequence[Problem], batch_size: int, seed: int, *, epochs: int | None = None
-) -> grain.DatasetIterator[tuple[Problem, ...]]:
+def batches(problems: Sequence[Problem], batch_size: int, seed: int) -> grain.DatasetIterator[tuple[Problem, ...]]:
     """An iterator over batches; `get_state` and `set_state` resume it exactly.
 
-    The seed reshuffles every epoch, and an incomplete last batch is dropped. Without `epochs` the iterator is endless.
-    Raises ValueError if no batch can be made.
+    The seed reshuffles every epoch, and an incomplete last batch is dropped. Raises ValueError if no batch can be made.
     """
     if not 0 < batch_size <= len(problems):
         raise ValueError(f"a batch of {batch_size} problems cannot be drawn from {len(problems)}")
@@ -22,7 +19,7 @@ def batches(
         .seed(seed)
         .shuffle()
         .batch(batch_size, drop_remainder=True, batch_fn=tuple)
-        .repeat(epochs)
+        .repeat()
     )
     # The problems are in memory: threads and prefetching would only cost.
     options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)

@@ -2,8 +2,7 @@
 
 In order: read and refuse malformed rows; keep the wanted difficulties; drop duplicates and what overlaps with the
 evaluation sets; describe the questions without their answers; run every solution against its tests, with the packages
-that solutions import; write. The same input gives the same bytes, and an interrupted run reuses the sandbox results
-that it has saved.
+that solutions import; write. The same input gives the same bytes.
 """
 
 import hashlib
@@ -78,8 +77,7 @@ def prepare(
     loaded = replace(loaded, problems=tuple(map(described, loaded.problems)))
     packages = _installed_packages(loaded.problems)
     with open_judge(packages) as judge:
-        journal = Path(directory) / f"{recipe.name}.validated.jsonl"
-        loaded = _validated(loaded, judge, packages, journal, progress)
+        loaded = _validated(loaded, judge, progress)
     kept_after["the solution passes its tests"] = len(loaded.problems)
     dropped = dict(Counter(_kind(refusal.reason) for refusal in loaded.refused).most_common())
     if not loaded.problems:
@@ -120,40 +118,16 @@ def _is_installed(name: str) -> bool:
     return spec is not None and spec.origin is not None and "site-packages" in spec.origin
 
 
-def _validated(
-    loaded: Loaded, judge: Judge, packages: Sequence[str], journal: Path, progress: Progress | None
-) -> Loaded:
-    """Refuses solutions that fail. Results are saved to the journal at once, and those that it has are reused."""
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    known = _read_journal(journal)
-    keys = {problem.id: _key(problem, packages) for problem in loaded.problems}
-    todo = [problem for problem in loaded.problems if keys[problem.id] not in known]
-    with journal.open("a") as lines:
-        for start in range(0, len(todo), _CHUNK):
-            chunk = todo[start : start + _CHUNK]
-            for problem, reason in zip(chunk, failures(chunk, judge), strict=True):
-                known[keys[problem.id]] = reason
-                lines.write(json.dumps([keys[problem.id], reason]) + "\n")
-            lines.flush()
-            if progress:
-                progress(len(keys) - len(todo) + start + len(chunk), len(keys))
-    reasons = {problem.id: known[keys[problem.id]] for problem in loaded.problems}
-    return loaded.refusing({name: reason for name, reason in reasons.items() if reason is not None})
-
-
-def _read_journal(journal: Path) -> dict[str, str | None]:
-    """The results in a journal; a last line that an interruption cut short is removed from the file."""
-    lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
-    if lines and not lines[-1].endswith("\n"):
-        journal.write_text("".join(lines := lines[:-1]))
-    return dict(json.loads(line) for line in lines)
-
-
-def _key(problem: Problem, packages: Sequence[str]) -> str:
-    available = sorted(packages_of(problem.solution) & set(packages))
-    judged_by = [problem.golden_tests, problem.atol, problem.rtol, problem.seconds, problem.checker]
-    content = json.dumps([problem.solution, problem.entry_point, judged_by, available, problem.task])
-    return hashlib.sha256(content.encode()).hexdigest()
+def _validated(loaded: Loaded, judge: Judge, progress: Progress | None) -> Loaded:
+    reasons: dict[str, str] = {}
+    for start in range(0, len(loaded.problems), _CHUNK):
+        chunk = loaded.problems[start : start + _CHUNK]
+        for problem, reason in zip(chunk, failures(chunk, judge), strict=True):
+            if reason is not None:
+                reasons[problem.id] = reason
+        if progress:
+            progress(start + len(chunk), len(loaded.problems))
+    return loaded.refusing(reasons)
 
 
 def _kind(reason: str) -> str:

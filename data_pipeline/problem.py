@@ -42,7 +42,7 @@ class Problem:
     question: str
     solution: str
     entry_point: str
-    golden_tests: tuple[str, ...]
+    golden_tests: tuple[str, ...] = ()
     check: str = ""
     probe_calls: tuple[str, ...] = ()
     mutants: tuple[str, ...] = ()

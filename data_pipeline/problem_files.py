@@ -39,7 +39,6 @@ _SHOWN = 100  # characters of a test that a reason shows
 
 
 def write(path: str | Path, problems: Sequence[Problem]) -> None:
-    """Problems as JSONL in `FORMAT`, their golden tests as `tests`."""
     Path(path).write_text("".join(json.dumps(row(problem)) + "\n" for problem in problems))
 
 
@@ -91,11 +90,10 @@ def _unsolved(row: Row | BadRow) -> Problem:
         task = Task.CLASS
     tolerance = _tolerance(row)
     return Problem(
-        id=_id(row),
+        id=text(row, "id"),
         question=text(row, "question"),
         solution="",
         entry_point=name,
-        golden_tests=(),
         task=task,
         atol=tolerance.atol,
         rtol=tolerance.rtol,
@@ -114,10 +112,6 @@ def _task_fields(problem: Problem) -> Row:
     written = plain_golden_tests(problem) if problem.task is Task.CLASS else problem.golden_tests
     tests = {"entry_point": problem.entry_point, "tests": written}
     return tests | (tolerance if problem.atol or problem.rtol else {})
-
-
-def _id(row: Row) -> str:
-    return text(row, "id")
 
 
 def _task(row: Row) -> Task:
@@ -141,28 +135,16 @@ def _check_spelling(row: Row) -> None:
             raise BadRow(f"unknown key {key}; did you mean {near[0]}?")
 
 
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     _check_spelling(row)
     solution = text(row, "solution")
     if _task(row) is Task.STREAM:
-        return _stream(row, solution)
-    entry_point, tolerance = identifier(row, "entry_point"), _tolerance(row)
+        return _stream(row, name, solution)
     task, tests = _called(row)
     if task is Task.FUNCTION:
-        entry_function(solution, entry_point)
-    return Problem(
-        id=_id(row),
-        question=text(row, "question"),
-        solution=solution,
-        entry_point=entry_point,
-        golden_tests=tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest)),
-        task=task,
-        source="problems",
-        atol=tolerance.atol,
-        rtol=tolerance.rtol,
-        prompt=conversation(row, "prompt"),
-        seconds=number(row, "seconds"),
-    )
+        entry_function(solution, identifier(row, "entry_point"))
+    golden = tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest))
+    return replace(_unsolved(row), solution=solution, golden_tests=golden, task=task, source="problems")
 
 
 def _called(row: Row) -> tuple[Task, list[SuiteTest | Rejected]]:
@@ -176,10 +158,10 @@ def _called(row: Row) -> tuple[Task, list[SuiteTest | Rejected]]:
     return Task.FUNCTION, [_test(item, entry_point, tolerance) for item in _given_tests(row)]
 
 
-def _stream(row: Row, solution: str) -> Problem:
+def _stream(row: Row, name: str, solution: str) -> Problem:
     parse(solution, "the solution")
     samples = [test for test in _samples(row) if not isinstance(test, Rejected)]
-    problem = stream(_id(row), text(row, "question"), solution, samples, "problems")
+    problem = stream(name, text(row, "question"), solution, samples, "problems")
     if "atol" in row or "rtol" in row:
         tolerance = _tolerance(row)
         problem = replace(problem, atol=tolerance.atol, rtol=tolerance.rtol)
@@ -258,4 +240,4 @@ def _tolerance(fields: Row) -> Tolerance:
         raise BadRow(str(error)) from None
 
 
-FORMAT = Format("problems", frozenset({"id", "question", "solution"}), _id, _problem, _dropped)
+FORMAT = Format("problems", frozenset({"id", "question", "solution"}), lambda row: text(row, "id"), _problem, _dropped)

@@ -17,7 +17,8 @@ class Format:
     fields: frozenset[str]
     """a row with all of these fields has this format"""
     id_of: Callable[[Row], str]
-    problem_of: Callable[[Row], Problem]
+    problem_of: Callable[[Row, str], Problem]
+    """of a row and its id"""
     dropped_of: Callable[[Row], Sequence[str]] = lambda _row: ()
     """why tests of a row that is read as a problem are left out of it, one reason a test"""
     difficulty_of: Callable[[Row], object] | None = None
@@ -26,7 +27,6 @@ class Format:
     """a row with more fields has another format"""
 
     def fits(self, row: Row) -> bool:
-        """Whether a row has this format, by its fields."""
         return self.fields == row.keys() if self.exact else self.fields <= row.keys()
 
     def read(self, rows: Iterable[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
@@ -45,23 +45,23 @@ class Format:
                 difficulty = self.difficulty_of and self.difficulty_of(row)
                 if difficulties and difficulty not in difficulties:
                     raise BadRow(f"difficulty {difficulty}")
-                problems[name] = self._problem(row)
+                problems[name] = self._problem(row, name)
                 dropped += [Refusal(name, one_line(reason)) for reason in self.dropped_of(row)]
             except BadRow as error:
                 refused.append(Refusal(name, one_line(error)))
         return Loaded(tuple(problems.values()), tuple(refused), tuple(dropped))
 
-    def _problem(self, row: Row) -> Problem:
+    def _problem(self, row: Row, name: str) -> Problem:
         """The row as a problem that every file, program and prompt can hold."""
         try:
-            problem = self.problem_of(row)
+            problem = self.problem_of(row, name)
         except RecursionError:  # walking over a syntax tree recurses deeper than parsing
             raise BadRow("nested too deeply") from None
         if not 0 <= problem.seconds <= _MOST_SECONDS:  # which a nan is not
             raise BadRow(f"{problem.seconds:g} seconds for a test; allowed: 0 to {_MOST_SECONDS}")
-        for name, value in vars(problem).items():
+        for field, value in vars(problem).items():
             try:
                 ("" if isinstance(value, float) else "".join(value)).encode()
             except UnicodeEncodeError as error:  # JSON can hold lone surrogates
-                raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
+                raise BadRow(f"its {field} holds half a character: {error.object[error.start]!a}") from None
         return problem

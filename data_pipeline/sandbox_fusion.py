@@ -24,27 +24,26 @@ def _labels(row: Row) -> Row:
     return mapping(document(row, "labels"), "labels")
 
 
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     question = text(row, "content")
     test = "\n".join(texts(row, "test_list")) or text(row, "test")
     if _is_python(test):
-        return _checked(row, question, test)
+        return _checked(row, name, question, test)
     if test.lstrip().startswith("["):
         samples = [_sample(each) for each in mappings(document(row, "test"), "test")]
-        return tested(stream(_id(row), question, "", samples, "sandbox_fusion"))
+        return tested(stream(name, question, "", samples, "sandbox_fusion"))
     tests = mapping(document(mapping(unpacked(test), "test"), "input_output"), "input_output")
-    return tested(of_inputs_and_outputs(_id(row), question, "", tests, "sandbox_fusion"))
+    return tested(of_inputs_and_outputs(name, question, "", tests, "sandbox_fusion"))
 
 
 def _is_python(test: str) -> bool:
-    """Whether the tests are statements, and not a list or a text."""
     try:
         return any(not isinstance(statement, ast.Expr) for statement in parse(test, "the tests").body)
     except BadRow:
         return False
 
 
-def _checked(row: Row, question: str, check: str) -> Problem:
+def _checked(row: Row, name: str, question: str, check: str) -> Problem:
     """A function with a check of its own; without a solution that stands alone, to evaluate on."""
     labels, written = _labels(row), str(row.get("canonical_solution") or "").replace("\r\n", "\n")
     named = labels.get("entry_point") or first_called(parse(check, "the tests").body)
@@ -52,11 +51,10 @@ def _checked(row: Row, question: str, check: str) -> Problem:
         raise BadRow("no labels.entry_point, and its tests call nothing")
     solutions = [each for each in (question + written, written) if written and _defines(each, named)]
     return Problem(
-        id=_id(row),
+        id=name,
         question=question,
         solution=solutions[0] if solutions else "",
         entry_point=named,
-        golden_tests=(),
         check=f"{labels.get('test_setup_code') or ''}\n{check}",
         source="bigcodebench" if "unittest" in check else "sandbox_fusion",
     )

@@ -7,7 +7,6 @@ from data_pipeline import (
     apps,
     bigcodebench,
     code_contests,
-    deepcoder,
     evalplus,
     evolvecoder,
     kodcode,
@@ -28,7 +27,6 @@ FORMATS: tuple[Format, ...] = (
     unleaked.FORMAT,
     *code_contests.FORMATS,
     *apps.FORMATS,
-    deepcoder.FORMAT,
     livecodebench.FORMAT,
     sandbox_fusion.FORMAT,
     evolvecoder.FORMAT,
@@ -36,7 +34,6 @@ FORMATS: tuple[Format, ...] = (
 
 
 def find_format(rows: Iterable[object]) -> Format | None:
-    """The format of the first row that has a known one."""
     return next((each for row in rows if isinstance(row, dict) for each in FORMATS if each.fits(row)), None)
 
 

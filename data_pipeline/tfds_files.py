@@ -25,17 +25,7 @@ _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separ
 
 
 class Problems(tfds.core.GeneratorBasedBuilder):
-    """Builds a dataset of problems that are already in memory."""
-
     VERSION = tfds.core.Version(FORMAT_VERSION)
-    RELEASE_NOTES = {  # noqa: RUF012  (the base class's own form)
-        "1.0.0": "First version.",
-        "1.1.0": "A preamble for each problem.",
-        "1.2.0": "A description and a tolerance for each problem.",
-        "1.3.0": "A problem's own prompt.",
-        "1.4.0": "Programs that read standard input, and a problem's own time.",
-        FORMAT_VERSION: "A checker, and the date of a problem.",
-    }
     url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 
     def __init__(self, name: str, problems: Sequence[Problem], directory: str) -> None:

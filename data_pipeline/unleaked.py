@@ -23,14 +23,10 @@ from typing import Any, Callable, Dict, FrozenSet, Generator, Iterable, List, Op
 """
 
 
-def _id(row: Row) -> str:
-    return f"ULT/{text(row, 'task_id')}"
-
-
-def _problem(row: Row) -> Problem:
+def _problem(row: Row, name: str) -> Problem:
     solution, entry_point, check = text(row, "code"), identifier(row, "func_name"), texts(row, "test_list")
     return Problem(
-        id=_id(row),
+        id=name,
         question=with_declaration(text(row, "prompt"), entry_function(solution, entry_point)),
         solution=solution,
         entry_point=entry_point,
@@ -48,4 +44,9 @@ def _golden(lines: Sequence[str], entry_point: str) -> tuple[str, ...]:
     return tuple(f"assert {test.call} == {test.stated}" for test in tests if isinstance(test, SuiteTest))
 
 
-FORMAT = Format("UnLeakedTestBench", frozenset({"task_id", "func_name", "code", "prompt", "test_list"}), _id, _problem)
+FORMAT = Format(
+    "UnLeakedTestBench",
+    frozenset({"task_id", "func_name", "code", "prompt", "test_list"}),
+    lambda row: f"ULT/{text(row, 'task_id')}",
+    _problem,
+)

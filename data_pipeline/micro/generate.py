@@ -7,16 +7,18 @@ from typing import Literal
 
 from data_pipeline.micro import inputs
 from data_pipeline.micro.forms import FUNCTION, HARD, Arguments, Form
-from data_pipeline.micro.hard import Loop, Nested, Text
 from data_pipeline.micro.programs import (
     Aggregate,
     Between,
     Branch,
     Comparison,
     Condition,
+    Loop,
+    Nested,
     Parity,
     Program,
     Term,
+    Text,
     outcome,
     without_empty_case,
 )

@@ -5,8 +5,19 @@ import random
 from collections.abc import Iterator
 
 from data_pipeline.micro.forms import Arguments
-from data_pipeline.micro.hard import LETTERS, Loop, Nested, Text
-from data_pipeline.micro.programs import Aggregate, Between, Branch, Comparison, Condition, Program, outcome
+from data_pipeline.micro.programs import (
+    LETTERS,
+    Aggregate,
+    Between,
+    Branch,
+    Comparison,
+    Condition,
+    Loop,
+    Nested,
+    Program,
+    Text,
+    outcome,
+)
 
 NUMBERS = range(-9, 10)
 ITEMS = range(10)
@@ -78,8 +89,6 @@ def draw(program: Program, rng: random.Random, near_boundary: bool) -> Arguments
             y = rng.choice(NUMBERS)
             x = rng.choice(_boundary(program.condition, y) if near_boundary else NUMBERS)
             return (x,) if program.parameters == "x" else (x, y)
-        case _:
-            raise TypeError(f"no inputs are known of {type(program).__name__}")
 
 
 def _boundary(condition: Condition, y: int) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """Readers of the benchmarks: each problem's solution passes its own check, and a wrong program does not."""
 
-import json
 from collections.abc import Iterable
 
 import pytest
@@ -68,6 +67,7 @@ UNLEAKED_ROW = {
 
 @pytest.mark.parametrize("row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"])
 def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
+    assert find_format([row]) in evalplus.FORMATS
     (problem,) = EVALPLUS.read([row]).problems
     assert passes(problem, problem.solution)
     assert not passes(problem, f"def {problem.entry_point}(x):\n    return 2 * x")
@@ -130,12 +130,13 @@ def test_a_bad_evalplus_row_is_refused_with_the_reason(row, reason):
 
 
 def test_a_bigcodebench_row_is_its_complete_task_and_its_own_unittest_class():
+    assert find_format([BIGCODE_ROW]) is bigcodebench.FORMAT
     (problem,) = bigcodebench.FORMAT.read([BIGCODE_ROW]).problems
     namespace: dict = {}
     exec(problem.solution + problem.check, namespace)
     namespace["TestCases"]("test_one").debug()
     assert problem.question == BIGCODE_ROW["complete_prompt"]
-    assert (problem.id, problem.entry_point) == ("BigCodeBench/902", "task_func")
+    assert (problem.id, problem.entry_point, problem.source) == ("BigCodeBench/902", "task_func", "bigcodebench")
     bad = bigcodebench.FORMAT.read([BIGCODE_ROW | {"test": "class"}, BIGCODE_ROW | {"entry_point": "f"}])
     assert [refusal.reason[:25] for refusal in bad.refused] == [
         "the test code does not pa",
@@ -144,8 +145,9 @@ def test_a_bigcodebench_row_is_its_complete_task_and_its_own_unittest_class():
 
 
 def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
+    assert find_format([UNLEAKED_ROW]) is unleaked.FORMAT
     (problem,) = unleaked.FORMAT.read([UNLEAKED_ROW]).problems
-    assert problem.id == "ULT/7"
+    assert (problem.id, problem.source) == ("ULT/7", "ult")
     assert problem.question == "Adds one.\n\ndef grow(p):"
     assert problem.golden_tests == ("assert grow(1) == 2", "assert grow(2.5) == 3.5")
     assert problem.check.splitlines() == UNLEAKED_ROW["test_list"]
@@ -166,6 +168,7 @@ EVOLVED_ROW = {
 def test_an_evolved_row_has_asserts_and_no_solution():
     (problem,) = evolvecoder.FORMAT.read([EVOLVED_ROW]).problems
     assert (problem.id, problem.entry_point, problem.solution) == ("EvolveCoder/TACO_1", "grow", "")
+    assert (problem.source, find_format([EVOLVED_ROW])) == ("evolvecoder", evolvecoder.FORMAT)
     assert problem.golden_tests == (
         "assert grow(1) == 2",
         "assert sorted([grow(2)]) == [3]",
@@ -179,24 +182,6 @@ def test_a_row_of_your_own_without_its_solution_is_no_evolved_one():
     own = EVOLVED_ROW | {"entry_point": "grow"}
     assert find_format([own]) is None
     assert find_format([own, own | {"solution": "def grow(x): ..."}]) is problem_files.FORMAT
-
-
-@pytest.mark.parametrize(
-    ("row", "source"),
-    [
-        (EVOLVED_ROW, "evolvecoder"),
-        (HUMANEVAL_ROW, "humanevalplus"),
-        (MBPP_ROW, "mbppplus"),
-        (TRAINING_ROW, "mbppplus"),
-        (BIGCODE_ROW, "bigcodebench"),
-        (UNLEAKED_ROW, "ult"),
-    ],
-)
-def test_load_recognises_each_benchmark(tmp_path, row, source):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row))
-    (problem,) = data_pipeline.load(str(path)).problems
-    assert problem.source == source
 
 
 SLOW = {"HumanEval/15", "HumanEval/36"} | {f"MBPP/{task}" for task in (123, 300, 389, 583, 592, 599, 630)}

@@ -14,7 +14,7 @@ import pytest
 import data_pipeline
 from data_pipeline import Problem, micro, tfds_files
 from data_pipeline.hub import local_path
-from data_pipeline.prepare import OpenJudge, prepare
+from data_pipeline.prepare import prepare
 from data_pipeline.sources import Recipe
 from sandbox import Limits, SandboxPool
 
@@ -54,15 +54,10 @@ EVALUATION_ROW = {"id": "e", "question": "is it prime", "solution": "def f(x):\n
 
 
 @pytest.fixture(scope="module")
-def pool():
+def judge():
+    """Lends one pool, whatever packages are asked for."""
     with SandboxPool(workers=1, backend="process") as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-def judge(pool):
-    """Lends the pool, whatever packages are asked for."""
-    return lambda packages: nullcontext(pool)
+        yield lambda packages: nullcontext(pool)
 
 
 @pytest.fixture
@@ -77,7 +72,9 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 
 def test_the_manifest_accounts_for_every_row(recipe, tmp_path, judge):
-    path, manifest = prepare(recipe, tmp_path / "out", judge)
+    steps = []
+    path, manifest = prepare(recipe, tmp_path / "out", judge, lambda *step: steps.append(step))
+    assert steps == [(33, 33)]
     assert manifest.dropped == DROPPED
     assert sum(manifest.kept.values()) + sum(DROPPED.values()) == len(ROWS)
     assert manifest.described == 1
@@ -122,33 +119,6 @@ def test_the_same_input_gives_the_same_bytes_without_tensorflow(recipe, tmp_path
     environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
     assert files_of(tmp_path / "other" / mine.relative_to(tmp_path / "mine")) == files_of(mine)
-
-
-def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, pool, judge):
-    class Counting:
-        """A pool that counts the programs it is given."""
-
-        jobs = 0
-        limits = pool.limits
-
-        def execute(self, jobs):
-            self.jobs += sum(bool(job.program) for job in jobs)
-            return pool.execute(jobs)
-
-    whole, _ = prepare(recipe, tmp_path / "out", judge)
-    before = files_of(whole)
-    journal = tmp_path / "out" / "kodcode.validated.jsonl"
-    lines = journal.read_text().splitlines(keepends=True)
-    assert len(lines) == 33
-    journal.write_text("".join(lines[:20]) + lines[20][:30])
-    counting = Counting()
-    steps = []
-    lent: OpenJudge = lambda packages: nullcontext(counting)  # type: ignore[arg-type]  # noqa: E731
-    again, _ = prepare(recipe, tmp_path / "out", lent, lambda *step: steps.append(step))
-    assert counting.jobs == 2 * 13  # each solution is asked twice
-    assert steps == [(33, 33)]
-    assert files_of(again) == before
-    assert journal.read_text() == "".join(lines)
 
 
 def test_packages_that_solutions_import_are_preloaded_and_missing_ones_are_named(tmp_path):

@@ -366,42 +366,6 @@ def test_every_real_row_of_a_program_is_read(real_rows):
     assert sound == {"evoeval": 6, "mbpp": 10, "mhpp": 10, "oj_asserts": 10, "shadow_humaneval": 7}
 
 
-def test_real_programs_solve_real_tests(real_rows):
-    rows = real_rows.kodcode.parent / "rows"
-    found = {
-        each.id: each for name in ("code_contests", "live_code_bench") for each in read(rows / f"{name}.jsonl").problems
-    }
-    vote = "n, s = int(input()), input()\na, t = s.count('A'), s.count('T')\nlast = s[-1]\n"
-    solved = [
-        replace(found["codeforces/1873_A"], solution=CARDS),
-        replace(found["atcoder/abc301_a"], solution=vote + "print('T' if t > a or (t == a and last == 'A') else 'A')"),
-        replace(found["digjump"], solution=JUMPS),
-    ]
-    with SandboxPool(workers=2) as judge:
-        assert failures(solved, judge) == [None] * 3
-        assert failures([replace(each, solution="print(0)") for each in solved], judge).count(None) == 0
-
-
-CARDS = """
-for _ in range(int(input())):
-    print("YES" if sum(a != b for a, b in zip(input(), "abc")) < 3 else "NO")
-"""
-JUMPS = """
-s = input().strip()
-places = {}
-for i, digit in enumerate(s):
-    places.setdefault(digit, []).append(i)
-reached, edge, steps = {0}, [0], 0
-while len(s) - 1 not in reached:
-    near = {j for i in edge for j in (i - 1, i + 1) if 0 <= j < len(s)}
-    near |= {j for i in edge for j in places.pop(s[i], ())}
-    edge = near - reached
-    reached |= edge
-    steps += 1
-print(steps)
-"""
-
-
 def test_a_method_of_solution_is_a_class_whose_tests_call_it():
     solution = "class Solution:\n    def add(self, a: int, b: int) -> int:\n        return a + b\n"
     (problem,) = find_format([APPS]).read([APPS | {"solutions": json.dumps([solution])}]).problems
