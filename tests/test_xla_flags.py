@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from codea1_jax.models.compiling import known_options
-from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.runtime import xla_flags
 from codea1_jax.runtime.xla_flags import known_flags
 
@@ -34,9 +32,3 @@ def test_another_failure_to_start_is_not_taken_for_an_unknown_flag(monkeypatch):
     known_flags.cache_clear()
     with pytest.raises(RuntimeError, match="no_such_module"):
         known_flags("--xla_dump_to=")
-
-
-def test_options_that_the_compiler_does_not_know_are_left_out_and_named(caplog):
-    options = {"xla_never_was": True, "xla_cpu_enable_fast_math": False}
-    assert known_options(one_device_mesh(), options) == {"xla_cpu_enable_fast_math": False}
-    assert "does not know xla_never_was" in caplog.text

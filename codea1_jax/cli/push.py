@@ -78,7 +78,7 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
     uploads = []
     for policy in policies:
         target = folder / policy
-        convert(open_policy(options.place, policy), target, "hf", options.dtype, 5 * 10**9)
+        convert(open_policy(options.place, policy), target, options.dtype)
         card = model_card(config, policy, repos, step, metrics, licences[policy])
         (target / CARD).write_text(card)
         (target / "training_config.yaml").write_text(yaml.safe_dump(public_config(run.config), sort_keys=False))

@@ -12,7 +12,6 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.doctor.host import GIB, Devices, find_disk
 from codea1_jax.models.flops import parameters
-from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import INDEX, SINGLE, SMALL_FILES, resolve
 from codea1_jax.plan.memory import saved
 from codea1_jax.plan.planned_run import model_shape
@@ -80,7 +79,7 @@ def _models(config: Config) -> str:
         if model.pretrained is not None:
             folder = resolve(model.pretrained, SMALL_FILES)
             if Path(model.pretrained).expanduser().is_dir() and not any(
-                (folder / part).exists() for part in (SINGLE, INDEX, PARAMS)
+                (folder / part).exists() for part in (SINGLE, INDEX)
             ):
                 raise UserError(f"{folder}: no weights; put *.safetensors there as well")
     return ", ".join(described)

@@ -14,11 +14,6 @@ __all__ = [
     "PolicyState",
     "Trajectory",
     "Wait",
-    "advantages",
-    "batch",
     "frozen",
-    "learning",
-    "objectives",
-    "packing",
     "weighted_example",
 ]

@@ -116,7 +116,6 @@ class BatchWriter:
     def place(
         self, row: int, start: int, tokens: Sequence[int] | np.ndarray, *, position: int, segment: int, parent: int
     ) -> None:
-        """Puts tokens at `start` and after, with positions from `position`."""
         here = slice(start, start + len(tokens))
         self.batch.tokens[row, here] = tokens
         self.batch.positions[row, here] = np.arange(position, position + len(tokens))

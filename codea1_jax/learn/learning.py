@@ -21,12 +21,10 @@ class Learning:
 
     @property
     def method(self) -> Method:
-        """Which policies there are, and whether they imitate."""
         return METHODS[self.config.method.name]
 
     @property
     def sections(self) -> dict[str, LearnerConfig]:
-        """The section of every policy, by its name."""
         return {name: self.config.learners[name] for name in self.method.policies}
 
     def response_tokens(self, name: str) -> int:

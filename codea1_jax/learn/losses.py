@@ -98,7 +98,6 @@ class Mismatch(NamedTuple):
     largest_ratio: Float[Array, ""]
 
     def merged(self, other: Mismatch) -> Mismatch:
-        """Over the tokens of both."""
         sums = jax.tree.map(jnp.add, self, other)
         largest = jnp.maximum(self.largest, other.largest)
         return sums._replace(largest=largest, largest_ratio=jnp.maximum(self.largest_ratio, other.largest_ratio))
@@ -154,7 +153,6 @@ class TokenSums(NamedTuple):
 
     @classmethod
     def zero(cls, config: GRPOConfig) -> TokenSums:
-        """The sums over no tokens."""
         zero = jnp.zeros(())
         return cls(
             tokens=zero,
@@ -170,7 +168,6 @@ class TokenSums(NamedTuple):
         )
 
     def merged(self, other: TokenSums) -> TokenSums:
-        """Over the tokens of both."""
         sums = jax.tree.map(jnp.add, self, other)
         return sums._replace(mismatch=self.mismatch.merged(other.mismatch))
 

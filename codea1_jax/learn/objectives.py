@@ -43,7 +43,6 @@ class GRPO:
 
     @property
     def kl(self) -> bool:
-        """Whether there is a KL term."""
         return self.config.kl_coef > 0
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
@@ -77,11 +76,9 @@ class GRPO:
         return float(max(sum(self.response_tokens if constant else len(t.completion) for t in counted), 1))
 
     def zero(self) -> TokenSums:
-        """The sums over no token."""
         return TokenSums.zero(self.config)
 
     def merged(self, sums: TokenSums, more: TokenSums) -> TokenSums:
-        """The sums over the tokens of both."""
         return sums.merged(more)
 
     def loss(
@@ -138,19 +135,15 @@ class CrossEntropy:
         return [groups]
 
     def computed(self, groups: Groups) -> Groups:
-        """All."""
         return groups
 
     def normalizer(self, groups: Groups) -> float:
-        """The sum of the weights."""
         return float(sum(sum(as_example(item).weights) for item in chain.from_iterable(groups)))
 
     def zero(self) -> Float[Array, ""]:
-        """No loss."""
         return jnp.zeros(())
 
     def merged(self, sums: Array, more: Array) -> Array:
-        """The loss of both."""
         return jnp.add(sums, more)
 
     def loss(
@@ -161,11 +154,9 @@ class CrossEntropy:
         return loss, loss
 
     def metrics(self, sums: Sequence[np.ndarray], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
-        """The loss and the gradient's norm."""
         return {"loss": float(sums[0]), "grad_norm": float(norms[0])}
 
     def scoring_flops(self, forward: Sequence[float]) -> float:
-        """None."""
         return 0.0
 
 
@@ -173,7 +164,6 @@ Objective = GRPO | CrossEntropy
 
 
 def as_example(item: Item) -> Example:
-    """What is packed of an item."""
     return item if isinstance(item, Example) else trajectory_example(item)
 
 

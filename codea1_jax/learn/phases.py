@@ -21,7 +21,7 @@ from codea1_jax.learn.objectives import Objective, Sums
 from codea1_jax.learn.optimizer import Params, PolicyState, apply_gradient, frozen, initial_state, learning_rate
 from codea1_jax.models.attention import choose_kernel, training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.compiling import gradient_options, known_options
+from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.decoder import Transformer, output_table
 from codea1_jax.models.gathers import take_places
 from codea1_jax.models.logprobs import token_logprobs
@@ -111,7 +111,7 @@ def make_phases(
         whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
         return apply_gradient(state, whole, optimizer, rate)
 
-    options = known_options(mesh, gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"]))
+    options = gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"])
     by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
     accumulated = Accumulated(by_each, replicated(mesh))  # one sharding for all of its sums
     own_reference = state.params if objective.own_reference else None
@@ -126,7 +126,6 @@ def make_phases(
 
 
 def empty(params: Params, *, objective: Objective) -> Accumulated:
-    """Over no micro-batch."""
     return Accumulated(jax.tree.map(lambda x: jnp.zeros((replicas(), *x.shape), x.dtype), params), objective.zero())
 
 

@@ -21,7 +21,6 @@ MAX_LOG_RATIO = 20.0
 def importance_ratio(
     logprobs: Float[Array, "*tokens"], old_logprobs: Float[Array, "*tokens"]
 ) -> Float[Array, "*tokens"]:
-    """π(token) / π_old(token)."""
     return jnp.exp(_cut(logprobs - old_logprobs))
 
 

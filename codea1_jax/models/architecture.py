@@ -42,5 +42,4 @@ class Architecture:
 
     @property
     def group_size(self) -> int:
-        """Query heads served by one key/value head."""
         return self.num_heads // self.num_kv_heads

@@ -19,6 +19,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import traverse_util
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.architecture import Architecture
@@ -51,7 +52,6 @@ def parameter(
     axes: tuple[str, ...],
     shape: tuple[int, ...],
 ) -> Array:
-    """A parameter of `module` whose axes carry logical names."""
     value = module.param(name, nn.with_logical_partitioning(init, axes), shape, module.param_dtype)
     return cast(Array, value)  # flax hands out the array, not the box that its types promise
 
@@ -185,8 +185,6 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """One pre-norm decoder layer."""
-
     architecture: Architecture
     dtype: jnp.dtype
     param_dtype: jnp.dtype
@@ -289,6 +287,10 @@ def _apply_layer(
     return block.apply({"params": layer}, *inputs)  # pyright: ignore[reportReturnType]  as called
 
 
+def flatten(tree: Params) -> dict[tuple[str, ...], Any]:
+    return cast("dict[tuple[str, ...], Any]", traverse_util.flatten_dict(tree))
+
+
 def output_table(params: Params, architecture: Architecture) -> Float[Array, "vocab width"]:
     """The matrix whose product with a hidden state gives the logits."""
     return params["embed_tokens"] if architecture.tie_embeddings else params["lm_head"]
@@ -301,7 +303,6 @@ def init_params(model: Transformer, key: jax.Array) -> Params:
 
 
 def abstract_params(model: Transformer) -> Params:
-    """The parameters' shapes and dtypes, without their values."""
     return nn.unbox(logical_params(model))
 
 

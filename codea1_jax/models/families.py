@@ -38,10 +38,6 @@ class Family:
     head_dim: int | None = None
     tied: bool = False
 
-    def without_rope(self, num_layers: int) -> tuple[int, ...]:
-        """The layers that have no RoPE by default."""
-        return tuple(range(self.rope_interval - 1, num_layers, self.rope_interval)) if self.rope_interval else ()
-
 
 _NO_BIAS = {"attention_bias": False, "mlp_bias": False}
 
@@ -147,7 +143,9 @@ def write_architecture(architecture: Architecture, dtype: str) -> dict[str, Any]
 
 def _architecture(name: str, **fields: Any) -> Architecture:
     family = FAMILIES[name]
-    fields = {"layers_without_rope": family.without_rope(fields["num_layers"])} | fields
+    if family.rope_interval:
+        without = tuple(range(family.rope_interval - 1, fields["num_layers"], family.rope_interval))
+        fields = {"layers_without_rope": without} | fields
     return Architecture(family=name, qkv_bias=family.qkv_bias, qk_norm=family.qk_norm, **fields)
 
 
@@ -158,7 +156,6 @@ def _known(model_type: Any) -> str:
 
 
 def _refuse_unknown(config: Mapping[str, Any], family: Family) -> None:
-    """Raises ValueError for the first field that may change what is computed."""
     fixed = {"partial_rotary_factor": 1.0, **_EVERYWHERE, **family.fixed}
     layer_types = set(config.get("layer_types") or ()) - {"full_attention"}
     if layer_types:

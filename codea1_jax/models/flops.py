@@ -16,7 +16,6 @@ def layer_matrices(model: Architecture) -> int:
 
 
 def parameters(model: Architecture) -> int:
-    """Parameters of the model."""
     width = model.hidden_size
     biases = model.qkv_bias * (model.num_heads + 2 * model.num_kv_heads) * model.head_dim
     norms = 2 * width + model.qk_norm * 2 * model.head_dim
@@ -25,7 +24,6 @@ def parameters(model: Architecture) -> int:
 
 
 def adapter_parameters(model: Architecture, lora: LoRAConfig) -> int:
-    """Parameters of one policy's adapters."""
     width, inner, dim = model.hidden_size, model.intermediate_size, model.head_dim
     sides = {
         "q_proj": width + model.num_heads * dim,
@@ -46,7 +44,6 @@ def layers_flops(model: Architecture, tokens: Number, seen: Number) -> Number:
 
 
 def vocabulary_flops(model: Architecture, tokens: Number) -> Number:
-    """FLOPs of the logits of `tokens`."""
     return 2 * model.vocab_size * model.hidden_size * tokens
 
 
@@ -56,5 +53,5 @@ def causal(length: Number) -> Number:
 
 
 def cache_bytes(model: Architecture, itemsize: int) -> int:
-    """Keys and values of one token in all layers."""
+    """Of the keys and values of one token in all layers."""
     return 2 * model.num_layers * model.num_kv_heads * model.head_dim * itemsize

@@ -22,9 +22,8 @@ from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Float
 
 from codea1_jax.config import LoRAConfig
-from codea1_jax.models.decoder import LORA_A, LORA_B, Params, Transformer, abstract_params, logical_params
+from codea1_jax.models.decoder import LORA_A, LORA_B, Params, Transformer, abstract_params, flatten, logical_params
 from codea1_jax.models.sharding import logical_shardings, param_shardings, with_shardings
-from codea1_jax.models.stored import flatten
 
 
 def logical_adapters(model: Transformer, lora: LoRAConfig) -> Params:
@@ -41,7 +40,6 @@ def logical_adapters(model: Transformer, lora: LoRAConfig) -> Params:
 
 
 def trained_shapes(model: Transformer, lora: LoRAConfig | None) -> Params:
-    """Shapes and dtypes of what is trained."""
     return abstract_params(model) if lora is None else nn.unbox(logical_adapters(model, lora))
 
 
@@ -53,7 +51,6 @@ def trained_shardings(model: Transformer, lora: LoRAConfig | None, mesh: Mesh | 
 
 
 def abstract_trained(model: Transformer, lora: LoRAConfig | None, mesh: Mesh) -> Params:
-    """What is trained, as placed shapes."""
     return with_shardings(trained_shapes(model, lora), trained_shardings(model, lora, mesh))
 
 

@@ -14,9 +14,8 @@ from jax.typing import DTypeLike
 from codea1_jax.common.errors import UserError
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer, init_params
-from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
-from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, write_config
+from codea1_jax.models.weights import FILE_BYTES, read_config, save_params
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ def pretrained_policy(
     attention: str = "auto",
     enable_thinking: bool | None = None,
 ) -> Policy:
-    """The policy of a Hugging Face model directory, without its weights."""
     model = Transformer(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
     return Policy(model, load_tokenizer(directory, enable_thinking))
 
@@ -68,13 +66,3 @@ def write_random_model(
         unfinished.replace(directory)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def save_flax_policy(directory: Path, policy: Policy, params: Params) -> None:
-    """Writes a model directory in the Flax form: a checkpoint of the weights, config and tokenizer."""
-    directory.mkdir(parents=True, exist_ok=True)
-    save_stored(directory, params)
-    if jax.process_index() == 0:
-        dtype = jax.tree.leaves(params)[0].dtype.name
-        write_config(directory, policy.model.architecture, dtype, policy.tokenizer.special_ids)
-        policy.tokenizer.save(directory)

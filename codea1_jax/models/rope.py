@@ -22,7 +22,6 @@ class LinearScaling:
     factor: float
 
     def slowed(self, frequencies: Frequencies) -> Frequencies:
-        """What each frequency of the embedding becomes."""
         return frequencies / self.factor
 
 
@@ -36,7 +35,6 @@ class Llama3Scaling:
     original_max_position_embeddings: int
 
     def slowed(self, frequencies: Frequencies) -> Frequencies:
-        """What each frequency of the embedding becomes."""
         turns = self.original_max_position_embeddings * frequencies / (2 * math.pi)  # within the original context
         kept = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
         return frequencies * (kept + (1 - kept) / self.factor)
@@ -58,11 +56,9 @@ class YarnScaling:
 
     @property
     def sharpening(self) -> float:
-        """What cosines and sines are multiplied with."""
         return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
 
     def slowed(self, frequencies: Frequencies) -> Frequencies:
-        """What each frequency of the embedding becomes."""
         half = len(frequencies)
 
         def index_of(turns: float) -> float:

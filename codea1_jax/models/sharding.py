@@ -37,7 +37,6 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def one_device_mesh() -> Mesh:
-    """The mesh of JAX's first device."""
     return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
@@ -105,12 +104,10 @@ def init_sharded(model: Transformer, key: jax.Array, mesh: Mesh) -> Params:
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """For arrays whose first axis is the batch."""
     return NamedSharding(mesh, spec("batch"))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """For what every device holds whole."""
     return NamedSharding(mesh, P())
 
 

@@ -1,4 +1,4 @@
-"""Weights to and from Hugging Face safetensors, bit for bit, without torch; and read from the Flax form (`stored`).
+"""Weights to and from Hugging Face safetensors, bit for bit, without torch.
 
 Reading safetensors goes straight into (sharded) device arrays: each device's piece of a stacked parameter is cut out of
 the memory-mapped files, so the host never holds more than the piece it is placing. Writing holds one file.
@@ -26,10 +26,9 @@ from safetensors.numpy import save_file
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import checked, read_json
 from codea1_jax.models.architecture import Architecture
-from codea1_jax.models.decoder import Params, Transformer, abstract_params
+from codea1_jax.models.decoder import Params, Transformer, abstract_params, flatten
 from codea1_jax.models.families import read_architecture, write_architecture
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
-from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -74,14 +73,6 @@ def read_config(directory: Path) -> Architecture:
         raise UserError(f"{path}: no {error}") from error
     except (ValueError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error
-
-
-def write_config(
-    directory: Path, architecture: Architecture, dtype: str, special_ids: Mapping[str, Any] | None = None
-) -> None:
-    """Writes the `config.json` of a model whose parameters are of `dtype`; `special_ids` are its tokenizer's."""
-    document = write_architecture(architecture, dtype) | dict(special_ids or {})
-    (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
 @dataclass(frozen=True)
@@ -130,16 +121,13 @@ def _open(directory: Path, stack: ExitStack) -> dict[str, Any]:
 
 
 def load_params(directory: Path, model: Transformer, shardings: Params | None = None) -> Params:
-    """Reads a model directory, of safetensors or in the Flax form, into device arrays of the model's parameter dtype.
+    """Reads the safetensors of a model directory into device arrays of the model's parameter dtype.
 
     `shardings` is a tree like the parameters; without it everything goes to the first device. Raises WeightsError
-    naming every missing, unexpected or misshapen tensor of safetensors before any is read, and CheckpointError naming
-    the first one that is not as wanted in the Flax form.
+    naming every missing, unexpected or misshapen tensor before any is read.
     """
     if shardings is None:
         shardings = param_shardings(model, one_device_mesh())
-    if (directory / PARAMS).is_dir():
-        return read_stored(directory, model, shardings)
     flat_shardings, params = flatten(shardings), {}
     with ExitStack() as stack:
         slices = _open(directory, stack)
@@ -152,8 +140,6 @@ def load_params(directory: Path, model: Transformer, shardings: Params | None = 
 
 def stored_dtype(directory: Path) -> str:
     """The type of a model directory's tensors. Raises WeightsError if they have several, or one not floating."""
-    if (directory / PARAMS).is_dir():
-        return dtype_of_stored(directory)
     with ExitStack() as stack:
         dtypes = {piece.get_dtype() for piece in _open(directory, stack).values()}
     if len(dtypes) > 1 or not dtypes <= DTYPES.keys():
@@ -170,7 +156,7 @@ def save_params(
 ) -> None:
     """Writes config.json and safetensors of at most `file_bytes` each (with an index, if more than one).
 
-    Every process of a multi-host run must call this; the first writes.
+    special_ids: the tokenizer's, for config.json. Every process of a multi-host run must call this; the first writes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, tuple[Callable[[], np.ndarray], int]] = {}  # how to fetch each to the host, and its bytes
@@ -198,7 +184,8 @@ def save_params(
         index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
-    write_config(directory, architecture, dtype, special_ids)
+    document = write_architecture(architecture, dtype) | dict(special_ids or {})
+    (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:

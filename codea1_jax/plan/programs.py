@@ -22,10 +22,9 @@ from codea1_jax.config import OffloadConfig
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.learn.learning import Learning
-from codea1_jax.models.decoder import Params, Transformer
+from codea1_jax.models.decoder import Params, Transformer, flatten
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
-from codea1_jax.models.stored import flatten
 from codea1_jax.plan.compiler import ProgramName
 from codea1_jax.plan.phases import layout_table
 from codea1_jax.plan.planned_run import PlannedRun

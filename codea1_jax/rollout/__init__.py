@@ -9,23 +9,4 @@ from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.requests import Completion, Request, Sampling
 from codea1_jax.rollout.sampler import Sampler
 
-__all__ = [
-    "Capacity",
-    "Completion",
-    "Request",
-    "Sampler",
-    "Sampling",
-    "cache",
-    "capacity",
-    "decode",
-    "decode_params",
-    "jetstream",
-    "paged_gpu",
-    "paged_tpu",
-    "readers",
-    "requests",
-    "sampler",
-    "sampling",
-    "schedule",
-    "shards",
-]
+__all__ = ["Capacity", "Completion", "Request", "Sampler", "Sampling"]

@@ -72,7 +72,6 @@ class Capacity:
 
     @property
     def prompt_pages(self) -> int:
-        """Pages of a longest prompt."""
         return pages_of(self.prompt_buckets[-1], self.block)
 
     @property
@@ -98,7 +97,6 @@ class Capacity:
 
     @property
     def most_pages(self) -> int:
-        """Pages of a longest prompt and response."""
         return self.prompt_pages + self.response_pages
 
     @property

@@ -146,7 +146,6 @@ def prompt_pages(model: Transformer, mesh: Mesh, params: Params, packed: PackedP
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
 def insert(mesh: Mesh, cache: Cache, contents: Cache, numbers: Int[Array, " new"]) -> Cache:
-    """Prefilled pages under these numbers of the cache."""
     with using(mesh):
         return write_pages(cache, numbers, contents)
 
@@ -207,7 +206,6 @@ class Decoder:
         return _Shared(shared, own, rows.place, holders), tuple(zip(layers, own_layers, strict=True))
 
     def _appended(self, cache: Cache, rows: Rows, block: Cache) -> Cache:
-        """The cache with each row's block as its next page."""
         if rows.pages.shape[1] == 0:
             return cache
         page = (rows.num_generated // self.capacity.block)[:, None]

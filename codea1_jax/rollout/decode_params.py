@@ -68,7 +68,6 @@ def _moved(model: Transformer, mesh: Mesh, params: Params) -> Params:
 
 
 def unstack_layers(stack: Params) -> tuple[Params, ...]:
-    """Each layer's parameters, from those of all layers stacked."""
     count = jax.tree.leaves(stack)[0].shape[0]
     return tuple(jax.tree.map(lambda x, i=i: x[i], stack) for i in range(count))
 
@@ -88,7 +87,6 @@ def _transposes(mesh: Mesh) -> bool:
 
 
 def _decode_shardings(model: Transformer, mesh: Mesh) -> Params:
-    """A tree like the sampler's parameters, of NamedShardings."""
     stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
     if _transposes(mesh):

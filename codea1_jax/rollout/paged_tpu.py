@@ -135,7 +135,6 @@ def paged_attention(
 def _grid_spec(
     q: Float[Array, "tiles kv_heads queries width"], keys: Float[Array, "pages kv_heads page width"], work: Work
 ) -> pltpu.PrefetchScalarGridSpec:
-    """What the kernel is given at each step: an item's queries, page numbers and results, and its own buffers."""
     _, kv_heads, queries, width = q.shape
     windows, _, numbers = work.pages.shape
 

@@ -38,11 +38,9 @@ class Gathered:
     sublanes: int = 1
 
     def width(self, head_dim: int) -> int:
-        """As wide as a head."""
         return head_dim
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
-        """As few as are needed."""
         return needed
 
     def prepare(
@@ -58,7 +56,6 @@ class Gathered:
     def mix(
         self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Int[Array, " tiles"], layer: KeyValues
     ) -> Mixed:
-        """In plain XLA."""
         return mix(q, layer, shared, keys="dc")
 
 
@@ -80,7 +77,6 @@ class Paged:
     interpret: bool = False
 
     def width(self, head_dim: int) -> int:
-        """As the kernel needs them."""
         return self.kernel.width(head_dim)
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
@@ -99,7 +95,6 @@ class Paged:
         return *on_shards(work, (tables, lengths), (("batch",), ("batch",)), (("batch",),)), cache
 
     def mix(self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Any, layer: KeyValues) -> Mixed:
-        """By the kernel."""
         work = jax.tree.map(lambda x: x[0], shared)
         return Mixed(*self.kernel.paged_attention(q, *layer, work, interpret=self.interpret))
 
@@ -108,7 +103,6 @@ Reader = Gathered | Paged
 
 
 def reader_for(platform: str) -> Reader:
-    """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
     if platform == "tpu":
         return Paged(paged_tpu, paged_tpu.SUBLANES)
     return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()

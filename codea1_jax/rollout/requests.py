@@ -36,7 +36,6 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is always taken."""
         return self.temperature < LEAST_TEMPERATURE
 
 

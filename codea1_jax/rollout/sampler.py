@@ -63,7 +63,6 @@ class Counters:
     preempted: int = 0
 
     def since(self, before: Counters) -> Counters:
-        """The work that came after `before`."""
         return Counters(**{name: count - getattr(before, name) for name, count in vars(self).items()})
 
     def goodput(self, seconds: float) -> dict[str, float]:
@@ -268,7 +267,6 @@ class Sampler:
         return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-        """The cache with the packed prompts' pages; the first is donated."""
         pages = prompt_pages(self._model, self._mesh, params, packed)
         return insert(self._mesh, cache, pages, packed.pages.reshape(-1))
 

@@ -96,7 +96,6 @@ def draw_tokens(
 
 
 def _per_row(control: Array, values: Array) -> Array:
-    """A control, of all rows or of each, as one number per row of `values` [*rows, vocab]."""
     return jnp.broadcast_to(control, values.shape[:-1])
 
 
@@ -135,7 +134,6 @@ def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array)
 
 
 def _sum_at_or_above(bits: Array, weights: Array, amounts: Array) -> Array:
-    """The sum, for each row, of the amounts whose weights are at least the number with these bits."""
     threshold = jax.lax.bitcast_convert_type(bits, jnp.float32)
     return jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
 

@@ -109,11 +109,9 @@ class Schedule:
 
     @property
     def num_queued(self) -> int:
-        """Requests that are not resident."""
         return len(self._waiting)
 
     def samples(self) -> list[Sample | None]:
-        """The sample in each row of the next block."""
         return [self._samples[row] for row in self._decoded().tolist()]
 
     @property
@@ -125,7 +123,6 @@ class Schedule:
 
     @property
     def busy(self) -> bool:
-        """Whether any row has a token to draw."""
         return bool(self._active.any())
 
     @property
@@ -366,7 +363,6 @@ class Schedule:
         return [finished for shard in self._shards for finished in self._leave(shard)]
 
     def _complete(self, row: int, length: int) -> None:
-        """The row's sample has drawn all of its tokens, that many."""
         sample = self._samples[row]
         assert sample is not None  # only samples end
         self.completed += 1
@@ -375,7 +371,6 @@ class Schedule:
         self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)
 
     def _leave(self, shard: Shard) -> Iterator[Finished]:
-        """Requests whose samples are all complete, which give up their slots."""
         for group in list(shard.groups):
             if len(group.completions) == self._requests[group.request].samples:
                 self._evict(shard, group)

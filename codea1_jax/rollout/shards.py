@@ -72,11 +72,9 @@ class Shard:
         return len(self.rows) - self.waiting
 
     def take(self, count: int) -> list[int]:
-        """Free pages."""
         taken = self.pages[: -count - 1 : -1]
         del self.pages[len(self.pages) - count :]
         return taken
 
     def give_back(self, pages: Sequence[int]) -> None:
-        """Frees pages."""
         self.pages.extend(reversed(pages))

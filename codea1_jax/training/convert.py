@@ -1,4 +1,4 @@
-"""Policies from one form on disk to another: Hugging Face's directories, the Flax form, and the runs they come from."""
+"""Policies on disk: in Hugging Face's directories, and in the checkpoints of runs."""
 
 from __future__ import annotations
 
@@ -6,33 +6,29 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from flax import traverse_util
 from jax.sharding import Mesh
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, MeshConfig
-from codea1_jax.models.decoder import Params, Transformer
+from codea1_jax.models.decoder import Params, Transformer, flatten
 from codea1_jax.models.lora import abstract_trained, attach, merge
-from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
-from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.rundir import RecordedRun, find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.policies import InitialWeights, make_policy
 
-Form = Literal["hf", "flax", "run"]
-
 
 @dataclass(frozen=True)
 class StoredPolicy:
-    """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model onto a mesh."""
+    """A policy on disk: the type its parameters are kept in, and what reads them for a model onto a mesh."""
 
     policy: Policy
-    form: Form
     dtype: str
     read: Callable[[Transformer, Mesh], Params]
 
@@ -48,12 +44,11 @@ def open_policy(name: str, role: str | None = None) -> StoredPolicy:
     if role is not None:
         raise UserError(f"--role={role}: {name} is not a run; leave --role out")
     directory = resolve(name)
-    form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
 
     def read(model: Transformer, mesh: Mesh) -> Params:
         return load_params(directory, model, param_shardings(model, mesh))
 
-    return StoredPolicy(pretrained_policy(directory), form, stored_dtype(directory), read)
+    return StoredPolicy(pretrained_policy(directory), stored_dtype(directory), read)
 
 
 def own_start(start: str | None, name: str, policy: Policy) -> StoredPolicy | None:
@@ -69,8 +64,8 @@ def own_start(start: str | None, name: str, policy: Policy) -> StoredPolicy | No
     return source
 
 
-def convert(source: StoredPolicy, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
-    """Writes the policy to a new directory, computed over all devices, each of which holds its part once.
+def convert(source: StoredPolicy, destination: Path, dtype: str | None = None) -> None:
+    """Writes the policy to a new Hugging Face directory, computed over all devices, each of which holds its part once.
 
     Raises UserError if there is something at the destination, or the parameters are not as the source states them.
     """
@@ -80,11 +75,7 @@ def convert(source: StoredPolicy, destination: Path, form: Form, dtype: str | No
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
     params = source.read(model, mesh)
-    policy = replace(source.policy, model=model)
-    if form == "flax":
-        save_flax_policy(destination, policy, params)
-    else:
-        save_policy(destination, policy, params, file_bytes)
+    save_policy(destination, replace(source.policy, model=model), params)
 
 
 def step_of(run: RecordedRun, checkpoints: Checkpoints) -> int:
@@ -113,9 +104,26 @@ def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
     def read(model: Transformer, mesh: Mesh) -> Params:
         with Checkpoints(where, read_only=True) as checkpoints:
             if lora is None:
-                return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
-            adapters = read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
+                return _read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
+            adapters = _read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
         base = InitialWeights(config, config.models[role]).lora_base(policy, mesh, document["state"]["base"][role])
         return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
 
-    return StoredPolicy(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)
+    return StoredPolicy(policy, kept[role] if lora is None else policy.model.dtype.name, read)
+
+
+def _read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], like: Params) -> Params:
+    """The arrays at `place` of a checkpoint's, and nothing else of it; `like` are the placed shapes and types wanted.
+
+    Raises CheckpointError.
+    """
+    saved, _ = checkpoints.look(step)
+    shapes = flatten(like)
+    as_saved = {}
+    for path, wanted in shapes.items():
+        dtype = saved.get("/".join((*place, *path)), [wanted.dtype])[0]
+        as_saved[*place, *path] = jax.ShapeDtypeStruct(wanted.shape, dtype, sharding=wanted.sharding)
+    part = flatten(checkpoints.restore_part(step, traverse_util.unflatten_dict(as_saved)))
+    # One by one, so that at no time all parameters are there in both types.
+    params = {path: part.pop((*place, *path)).astype(wanted.dtype) for path, wanted in shapes.items()}
+    return traverse_util.unflatten_dict(params)

@@ -12,10 +12,9 @@ from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.decoder import Transformer, init_params
+from codea1_jax.models.decoder import Transformer, flatten, init_params
 from codea1_jax.models.lora import attach, init_adapters, merge
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.models.stored import flatten
 from codea1_jax.rollout.decode_params import to_decode_params
 
 SHAPE = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 24, "num_heads": 4, "num_kv_heads": 2, "head_dim": 8}

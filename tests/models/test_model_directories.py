@@ -116,7 +116,7 @@ def test_a_tokenizer_without_an_end_is_named(directory):
 
 def test_a_missing_tokenizer_is_named_and_the_command_ends_with_code_2(directory, capsys):
     (directory / "tokenizer.json").unlink()
-    assert main(["convert", str(directory), str(directory.parent / "new"), "--to", "flax"]) == 2
+    assert main(["convert", str(directory), str(directory.parent / "new")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert f"{directory}: no tokenizer.json, nor vocab.json and merges.txt" in line
 

@@ -10,7 +10,7 @@ from transformers import AutoConfig, GenerationConfig
 
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, init_params
-from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params
 
@@ -41,7 +41,6 @@ def test_config_and_generation_config_name_what_ends_a_response_and_what_pads(tm
     assert {name: getattr(config, name) for name in ids} == {name: getattr(generation, name) for name in ids} == ids
 
 
-@pytest.mark.parametrize("save", [save_policy, save_flax_policy])
 @pytest.mark.parametrize(
     ("declared", "exported"),
     [
@@ -52,14 +51,14 @@ def test_config_and_generation_config_name_what_ends_a_response_and_what_pads(tm
         ),
     ],
 )
-def test_an_export_names_the_ids_that_its_source_left_out_and_keeps_those_it_had(tmp_path, save, declared, exported):
+def test_an_export_names_the_ids_that_its_source_left_out_and_keeps_those_it_had(tmp_path, declared, exported):
     params = init_params(Transformer(CONFIG), jax.random.key(0))
     save_policy(tmp_path / "source", Policy(Transformer(CONFIG), TOKENIZER), params)
     generation = tmp_path / "source" / "generation_config.json"
     generation.unlink()
     if declared is not None:
         generation.write_text(json.dumps(declared))
-    save(tmp_path / "new", pretrained_policy(tmp_path / "source"), params)
+    save_policy(tmp_path / "new", pretrained_policy(tmp_path / "source"), params)
     assert json.loads((tmp_path / "new" / "generation_config.json").read_text()) == exported
     config = json.loads((tmp_path / "new" / "config.json").read_text())
     assert [config[name] for name in ("eos_token_id", "pad_token_id")] == [exported["eos_token_id"], 256]

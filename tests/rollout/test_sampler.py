@@ -10,9 +10,8 @@ from scipy.special import log_softmax
 
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.decoder import output_table
+from codea1_jax.models.decoder import flatten, output_table
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.models.stored import flatten
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_gpu, paged_tpu
 from codea1_jax.rollout.decode_params import unstack_layers
 from codea1_jax.rollout.readers import Paged

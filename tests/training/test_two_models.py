@@ -14,10 +14,9 @@ from tiny_run import SETTINGS, assert_same_end, saved, without_times
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.models.decoder import LORA_A
+from codea1_jax.models.decoder import LORA_A, flatten
 from codea1_jax.models.lora import attach, merge
 from codea1_jax.models.policy import pretrained_policy
-from codea1_jax.models.stored import flatten
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.convert import convert, open_policy
@@ -125,7 +124,7 @@ def test_a_run_of_adapters_that_is_stopped_ends_in_the_same_state_bit_for_bit(ad
 @pytest.mark.parametrize(("name", "family"), [("code", "qwen2"), ("test", "llama")])
 def test_an_exported_policy_is_the_merged_one(adapted, tmp_path, name, family):
     source, state = open_policy(str(adapted.directory), name), adapted.last
-    convert(source, tmp_path / "hf", "hf", None, 10**9)
+    convert(source, tmp_path / "hf")
     architecture = pretrained_policy(tmp_path / "hf").model.architecture
     assert (architecture.family, architecture.hidden_size) == (family, WIDTHS[name])
     exported = load_params(tmp_path / "hf", source.policy.model)

@@ -88,13 +88,4 @@ def _attend(over: Sight | Tiled, q: Array, k: Array, v: Array, kept: Any, *, kee
     return mixed, (k, v) if keep else kept
 
 
-__all__ = [
-    "choose_kernel",
-    "flash",
-    "flash_gpu",
-    "flash_tpu",
-    "masked_attention",
-    "prefill_attention",
-    "sight",
-    "training_attention",
-]
+__all__ = ["choose_kernel", "masked_attention", "prefill_attention", "training_attention"]

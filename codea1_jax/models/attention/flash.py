@@ -53,12 +53,10 @@ def tiled(sight: Sight, kernels: Kernels | None = None) -> Tiled:
 
 
 def kernels_in_use() -> Kernels:
-    """The kernels for the devices that the computation is compiled for."""
     return kernels_for(platform())
 
 
 def kernels_for(platform: str) -> Kernels:
-    """The kernels for a platform, as JAX names it."""
     return flash_tpu if platform == "tpu" else flash_gpu
 
 

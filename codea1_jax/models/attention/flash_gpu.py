@@ -48,9 +48,7 @@ def fits(dtype: DTypeLike, head_dim: int) -> bool:
 
 
 def computed(tiles: np.ndarray) -> int:
-    """Pairs of blocks that a forward pass computes, given those in which something is seen: more, for it works on
-    several blocks of queries at once.
-    """
+    """Pairs of blocks that a forward pass computes: more, for it works on several blocks of queries at once."""
     return WIDE * int(_needed_by_queries(tiles).sum())
 
 
@@ -119,7 +117,6 @@ def backward(
 
 
 def _own_places(x: Array, group: int = 1) -> pl.BlockSpec:
-    """A program's own places, of its head, or of the key/value head that a group of heads shares."""
     return pl.BlockSpec((None, OWN, None, x.shape[3]), lambda block, head, row: (row, block, head // group, 0))
 
 
@@ -157,7 +154,6 @@ def _for_each_needed(needed: tuple[Any, ...], add: Callable[[Array, Any], Any], 
 
 
 def _ids(refs: tuple[Any, ...], row: Array, start: Array, count: int) -> tuple[Array, ...]:
-    """What the refs have at that many places of a row, and the places' numbers."""
     return *(ref[row, pl.ds(start, count)] for ref in refs), start + jnp.arange(count)
 
 

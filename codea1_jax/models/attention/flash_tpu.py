@@ -40,7 +40,6 @@ class Work(NamedTuple):
 
 
 def work_of(tiles: Bool[Array, "batch outer inner"], whole: Bool[Array, "batch outer inner"]) -> Work:
-    """The tiles that are True."""
     batch, blocks, _ = tiles.shape
     most = batch * blocks * (blocks + 1) // 2  # under a causal mask
     found = row, outer, inner = jnp.nonzero(tiles, size=most, fill_value=0)
@@ -63,12 +62,10 @@ def cut(time: int) -> tuple[int, int]:
 
 
 def width(head_dim: int) -> int:
-    """How wide queries, keys and values must be for heads of this size: as they are."""
     return head_dim
 
 
 def computed(tiles: np.ndarray) -> int:
-    """Pairs of blocks that a forward pass computes, given those in which something is seen: the same."""
     return int(tiles.sum())
 
 
@@ -246,13 +243,11 @@ class _Work(NamedTuple):
     whole: Any
 
     def is_first(self) -> Array:
-        """Whether this tile is the first of its outer block."""
         tile = pl.program_id(1)
         before = jnp.maximum(tile - 1, 0)
         return (tile == 0) | self._differ(before, tile)
 
     def is_last(self) -> Array:
-        """Whether this tile is the last of its outer block."""
         tile, count = pl.program_id(1), pl.num_programs(1)
         after = jnp.minimum(tile + 1, count - 1)
         return (tile == count - 1) | self._differ(after, tile)

@@ -37,7 +37,6 @@ class Sight(NamedTuple):
         return visible(own, parent, jnp.arange(start, end)[None, :, None], keys, jnp.arange(end)[None, None])
 
     def padded(self, length: int) -> Sight:
-        """With padding up to that many places."""
         padding = length - self.segments.shape[1]
         return Sight(*(_library(ids).pad(ids, ((0, 0), (0, padding))) for ids in self))
 

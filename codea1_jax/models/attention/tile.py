@@ -37,7 +37,6 @@ class Running(NamedTuple):
 
     @classmethod
     def over_nothing(cls, queries: int, head_dim: int, *, keys_axis: int) -> Running:
-        """Before the first key."""
         one, vectors = ((queries, 1), (queries, head_dim)) if keys_axis == 1 else ((1, queries), (head_dim, queries))
         return cls(jnp.full(one, MASKED, jnp.float32), jnp.zeros(one, jnp.float32), jnp.zeros(vectors, jnp.float32))
 
@@ -60,11 +59,9 @@ class Running(NamedTuple):
         return Running(highest, denominator, rescale * self.accumulator + added)
 
     def mixed(self) -> Gathered:
-        """The mixed values."""
         return self.accumulator / self.denominator
 
     def logsumexp(self) -> PerQuery:
-        """The log-sum-exp of the scores."""
         return self.running_max + jnp.log(self.denominator)
 
 
@@ -102,7 +99,6 @@ def keys_and_values_gradient(
 def _scores_gradient(
     q: Array, k: Array, v: Array, d_out: Array, logsumexp: Array, delta: Array, mask: Array | None, keys_axis: int
 ) -> tuple[Array, Array]:
-    """The weights of a tile, and the gradient of its scores."""
     weights = jnp.exp(_scores(q, k, mask, keys_axis) - logsumexp)
     return weights, weights * (_by_pair(d_out, v, keys_axis) - delta)
 
@@ -113,7 +109,6 @@ def _scores(q: Array, k: Array, mask: Array | None, keys_axis: int) -> Array:
 
 
 def _by_pair(of_queries: Array, of_keys: Array, keys_axis: int) -> Array:
-    """The product of each query's vector with each key's."""
     return product(of_queries, of_keys, 1, 1) if keys_axis == 1 else product(of_keys, of_queries, 1, 1)
 
 

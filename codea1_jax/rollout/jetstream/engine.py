@@ -161,36 +161,29 @@ class JetStreamEngine(engine_api.Engine):
         return decode_state._replace(cache=cache, rows=rows), BlockTokens(data, *columns, self.samples_per_slot, block)
 
     def get_prefix_destination_sharding(self) -> NamedSharding:
-        """Where a prefix has to be for `insert`: on every device."""
         return self._everywhere()
 
     def get_tokenizer(self) -> Any:
-        """Where the tokenizer was read from."""
         return vars(tokenizer_pb2)["TokenizerParameters"](path=str(self._tokenizer.source or ""))
 
     @property
     def max_concurrent_decodes(self) -> int:
-        """Slots."""
         return self._capacity.slots
 
     @property
     def samples_per_slot(self) -> int:
-        """Samples of a prompt in a slot."""
         return 1
 
     @property
     def max_prefill_length(self) -> int:
-        """Tokens of the longest prompt."""
         return self._capacity.prompt_buckets[-1]
 
     @property
     def mesh(self) -> Mesh:
-        """The devices."""
         return self._mesh
 
     @property
     def colocated_cpus(self) -> None:
-        """None are known."""
         return None
 
     def _everywhere(self) -> NamedSharding:
