@@ -75,6 +75,14 @@ def read_config(directory: Path) -> Architecture:
         raise UserError(f"{path}: {error}") from error
 
 
+def write_config(
+    directory: Path, architecture: Architecture, dtype: str, special_ids: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the `config.json` of a model whose parameters are of `dtype`; `special_ids` are its tokenizer's."""
+    document = write_architecture(architecture, dtype) | dict(special_ids or {})
+    (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where one parameter lies: its path in the nested dict, and its Hugging Face tensors, one per layer."""
@@ -184,8 +192,7 @@ def save_params(
         index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
-    document = write_architecture(architecture, dtype) | dict(special_ids or {})
-    (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
+    write_config(directory, architecture, dtype, special_ids)
 
 
 def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
