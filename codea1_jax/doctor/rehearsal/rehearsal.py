@@ -185,7 +185,7 @@ class Rehearsal:
 
     def _export(self, name: str) -> str:
         one = replace(self._pod, processes=1, devices=1)
-        exported, back = (self.directory / f"export-{name}{suffix}" for suffix in ("", "-again"))
+        exported, back = (self.directory / f"export-{name}-{which}" for which in ("hf", "again"))
         for arguments in ((str(self._run), str(exported), "--role", name), (str(exported), str(back))):
             with one.running(f"export-{name}", ("convert", *arguments), STAGE_SECONDS) as running:
                 running.finish(DONE)
