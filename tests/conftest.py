@@ -40,11 +40,13 @@ ROOT = Path(__file__).parent.parent
 SLOW_ROOMS = "training", "plan", "rehearsal", "cli", "models", "doctor", "launch"  # of few tests that take seconds
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program
+# Of commands in this process as well, which else keep every program, under the directory that they start in.
+COMPILED = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
+jax.config.update("jax_compilation_cache_dir", COMPILED)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 

@@ -1,8 +1,9 @@
 """Run by test_compiled_programs.py in separate processes, which share a folder of compiled programs.
 
 Arguments: the folder, and those of `codea1 train`; or the folder, a coordinator's address, the number of processes and
-this one's index: then two small programs run, one on all devices and one on this process's own.
-Prints one JSON line {"programs": how many were wanted, "found": how many of them were in the folder}.
+this one's index: then two small programs run, one on all devices and one on this process's own, and both again, as at
+the next start. Prints one JSON line {"programs": how many were wanted, "found": how many of them were in the folder},
+or {"first": such counts, "second": such counts}.
 """
 
 import json
@@ -23,26 +24,37 @@ from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.config import HostsConfig
 from codea1_jax.runtime.join import joined
 
+events: Counter[str] = Counter()
 
-def run_two_programs(hosts: HostsConfig) -> int:
-    """Returns an exit code, as `main` does."""
+
+def counts() -> dict[str, int]:
+    """Those since they were last asked for."""
+    requests, hits = (events[f"/jax/compilation_cache/{name}"] for name in ("compile_requests_use_cache", "cache_hits"))
+    events.clear()
+    return {"programs": requests, "found": hits}
+
+
+def run_twice(hosts: HostsConfig) -> dict[str, dict[str, int]]:
+    found = {}
     with joined(hosts.coordinator, hosts.count, hosts.index):
         keep_compiled_programs()
         everywhere = NamedSharding(jax.make_mesh((jax.device_count(),), ("all",)), PartitionSpec("all"))
-        ones = jax.make_array_from_callback((8,), everywhere, lambda index: np.ones(8)[index])
-        total = float(jax.jit(jnp.sum)(ones))
-        own = float(jax.jit(lambda x: x + jax.process_index())(np.ones(())))
-        return int((total, own) != (8.0, 1.0 + jax.process_index()))
+        for start in ("first", "second"):
+            ones = jax.make_array_from_callback((8,), everywhere, lambda index: np.ones(8)[index])
+            assert float(jax.jit(jnp.sum)(ones)) == 8
+            assert float(jax.jit(lambda x: x + jax.process_index())(np.ones(()))) == 1 + jax.process_index()
+            found[start] = counts()
+            jax.clear_caches()
+    return found
 
 
 if __name__ == "__main__":
-    events: Counter[str] = Counter()
     jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))
     arguments = sys.argv[2:]
     if arguments[0] == "train":
-        code = main(arguments)
+        code, found = main(arguments), counts()
     else:
-        code = run_two_programs(HostsConfig(coordinator=arguments[0], count=int(arguments[1]), index=int(arguments[2])))
-    counts = [events[f"/jax/compilation_cache/{event}"] for event in ("compile_requests_use_cache", "cache_hits")]
-    print(json.dumps(dict(zip(("programs", "found"), counts, strict=True))))
+        address, count, index = arguments
+        code, found = 0, run_twice(HostsConfig(coordinator=address, count=int(count), index=int(index)))
+    print(json.dumps(found))
     sys.exit(code)

@@ -5,15 +5,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-import killed_run
 import pytest
 from full_disk import file_size_limit
-from tiny_run import ROOT, first_run, start_script, train_arguments
+from tiny_run import ROOT, first_run, train_arguments
 
 from codea1_jax import cli
 from codea1_jax.common.console import print_table, results_table
@@ -21,23 +21,14 @@ from codea1_jax.common.console import print_table, results_table
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written to a relative path lands here; compiled programs stay as they are."""
+    """Whatever is written to a relative path lands here."""
     monkeypatch.chdir(tmp_path)
-    for command in ("train", "serve"):
-        monkeypatch.setattr(f"codea1_jax.cli.{command}.keep_compiled_programs", lambda: None)
 
 
 @pytest.fixture
 def run_copy(tmp_path: Path) -> Path:
     """A copy of a finished run, to be damaged."""
     return shutil.copytree(first_run(), tmp_path / "run")
-
-
-def failed(process, code: int = 1) -> str:
-    """The standard error of a command that failed."""
-    _, err = process.communicate()
-    assert process.returncode == code, err
-    return err
 
 
 def last_line(err: str) -> str:
@@ -176,10 +167,10 @@ def test_standard_output_that_cannot_be_written_is_one_line():
 # --- stops and waits ------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_during_the_warm_start_names_the_way_on(tmp_path):
-    arguments = train_arguments(tmp_path / "run", f"warm_start_cache={tmp_path}")
-    process = start_script(killed_run.__file__, "warm_start", "1", "0.5", "SIGINT", *arguments)
-    line = last_line(failed(process, 130))
+def test_ctrl_c_during_the_warm_start_names_the_way_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("codea1_jax.training.policies.warm_start", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert cli.main(train_arguments(tmp_path / "run", f"warm_start_cache={tmp_path}")) == 130
+    line = last_line(capsys.readouterr().err)
     assert line.startswith("codea1: stopped by SIGINT; continue with: codea1 train micro/a1_paper ")
     assert line.endswith(" --resume")
 

@@ -27,9 +27,8 @@ from codea1_jax.plan.planned import Plans, read_plans
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
+    """Whatever is written to a relative path lands here; nothing is logged to standard error."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
     monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
 
 
@@ -286,7 +285,6 @@ def run_on_a_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple
         folder / "run", "train.steps=1", "checkpoint.every=1", "eval.every=0", f"data.source={source}"
     )
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
-        patch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
         patch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
         assert cli.main(arguments) == 0
     assert out.getvalue().strip() == str(folder / "run" / "report.html")

@@ -15,25 +15,16 @@ WORKER = Path(__file__).with_name("compiled_programs_worker.py")
 NAMES = ("compilation_cache_dir", "persistent_cache_min_compile_time_secs", "persistent_cache_enable_xla_caches")
 
 
-def test_the_second_start_of_two_processes_compiles_nothing_that_runs_on_both(tmp_path):
-    first = [found_by(process) for process in start_two(WORKER, str(tmp_path), devices=2)]
-    assert all(process["found"] < process["programs"] for process in first)
-    written = set(tmp_path.iterdir())
-    second = [found_by(process) for process in start_two(WORKER, str(tmp_path), devices=2)]
-    assert second[0]["found"] == second[0]["programs"]
-    assert second[1]["found"] >= first[1]["found"]
-    assert set(tmp_path.iterdir()) == written
-
-
-def test_the_folder_may_lie_in_a_bucket(monkeypatch):
+def test_two_processes_compile_once_what_runs_on_both_and_keep_it_in_a_bucket(monkeypatch):
     with running_emulator() as emulator:
         for name, value in emulator.environment.items():
             monkeypatch.setenv(name, value)
-        folder = "gs://bucket/first/compiled"
-        first, second = ([found_by(p) for p in start_two(WORKER, folder, devices=2)] for _ in range(2))
+        starts = [found_by(process) for process in start_two(WORKER, "gs://bucket/first/compiled", devices=2)]
         written = emulator.names("bucket/first/compiled/")
-    assert len(written) == first[0]["programs"]
-    assert second[0]["found"] == second[0]["programs"]
+    first, second = ([process[start] for process in starts] for start in ("first", "second"))
+    assert all(process["found"] < process["programs"] for process in first)
+    assert second[0]["found"] == second[0]["programs"] == len(written)
+    assert second[1]["found"] >= first[1]["found"]
 
 
 @pytest.mark.long

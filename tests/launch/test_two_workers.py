@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_cloud import Cloud, Script
 from fake_worker import add_worker, wait_for
-from tiny_run import ROOT, SETTINGS, steps_done
+from tiny_run import SETTINGS, steps_done
 from workers import free_port
 
 from codea1_jax.common.files import read_lines
@@ -24,14 +24,8 @@ def test_two_workers_train_through_a_preemption_and_the_results_are_copied_back(
     port = tmp_path / "port"
     port.write_text(str(free_port()))
     buckets = str(cloud.bucket("gs://")).replace("/", "\\/") + "\\/"
-    environment = {
-        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
-    }
     homes = [
-        add_worker(
-            cloud, TRAINING.format(python=sys.executable, buckets=buckets, port=port, index=index), **environment
-        )
+        add_worker(cloud, TRAINING.format(python=sys.executable, buckets=buckets, port=port, index=index))
         for index in range(2)
     ]
     steps_before = []

@@ -7,7 +7,7 @@ import re
 import shutil
 import statistics
 from collections.abc import Callable, Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -191,11 +191,6 @@ def test_the_timeline_of_a_step_has_its_median_phases_one_after_another_and_the_
     tops = [float(str(bar.get_attribute("y"))) for bar in bars]
     assert len(set(tops[:6])) == len(set(tops[6:])) == 1
     assert tops[0] < tops[6]
-    texts = [entry.text for entry in every(page, "figure.timeline .legend li")]
-    assert [text.rpartition(" ")[2] for text in texts] == [
-        *(f"{100 * took / total:.1f}%" for took in seconds.values()),
-        "hidden",
-    ]
 
 
 def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
@@ -207,26 +202,14 @@ def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
     assert not any("_low" in title or "_high" in title for title in every_title(page))
 
 
-def test_what_the_test_llm_earns_stands_next_to_what_it_does_on_unseen_questions(opened, reports):
-    page = opened("one")
-    figure = chart(page, "Is the Test LLM honest?")
-    assert legend(figure) == ["validity, held out", "Mul, held out", "reward in training", "validity in training"]
-    files = dict(page.execute_async_script(SAVED, figure))
-    rows = list(csv.DictReader(io.StringIO(files["is-the-test-llm-honest.csv"])))
-    logged = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
-    rewards = {line["step"]: 100 * line["test/reward"] for line in logged if line["kind"] == "train"}
-    assert {int(row["step"]): float(row["reward in training"]) for row in rows if row["reward in training"]} == (
-        pytest.approx(rewards, rel=1e-4)
-    )
-    assert "Is the Test LLM honest?" not in every_title(opened("several"))
-
-
 def every_title(page: webdriver.Chrome) -> list[str]:
     return [str(title.get_attribute("textContent")) for title in every(page, ".chart-title")]
 
 
 def test_no_card_shows_one_line_twice_or_only_zeros(opened):
     page = opened("one")
+    honest = ["validity, held out", "Mul, held out", "reward in training", "validity in training"]
+    assert legend(chart(page, "Is the Test LLM honest?")) == honest
     assert legend(chart(page, "Code LLM: solved problems")) == ["avg@8 = pass@1", "pass@8"]
     assert legend(chart(page, "Ratios clipped, Code LLM")) == ["above", "below"]  # and the dual clip is always 0
     for title in ("KL to the reference policy", "Entropy", "Gradient norm", "Learning rate"):
@@ -237,9 +220,13 @@ def test_no_card_shows_one_line_twice_or_only_zeros(opened):
     assert [title for title in shown(several) if "pass@1" in title] == ["Code LLM: solved problems: avg@8 = pass@1"]
 
 
-def test_dragging_zooms_into_all_charts_and_escape_shows_everything_again(opened):
+def test_numbers_and_dragging_zoom_into_all_charts_and_escape_shows_everything_again(opened):
     page = opened("one")
     figure = chart(page, "Rewards")
+    one(page, "#tools [name=from]").send_keys("30", Keys.ENTER)
+    assert steps_of(figure) == (30, 40)
+    press(page, "#tools button")
+    assert steps_of(figure) == (1, 40)
     page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", figure)
     plot = figure.find_element(By.CSS_SELECTOR, ".plot")
     width = plot.rect["width"]
@@ -252,30 +239,24 @@ def test_dragging_zooms_into_all_charts_and_escape_shows_everything_again(opened
     page.execute_script("arguments[0].focus()", plot)
     plot.send_keys(Keys.ESCAPE)
     assert steps_of(figure) == (1, 40)
+    last = figure.find_element(By.CSS_SELECTOR, ".chart-step").text
+    plot.send_keys(Keys.ARROW_LEFT)
+    assert figure.find_element(By.CSS_SELECTOR, ".chart-step").text not in ("", last)
 
 
-def test_the_toolbar_zooms_by_numbers_and_smooths_what_is_drawn_but_not_what_is_read(opened):
+def test_smoothing_changes_what_is_drawn_but_not_what_is_read(opened):
     page = opened("one")
     figure = chart(page, "Rewards")
     before = figure.find_element(By.CSS_SELECTOR, ".plot path.line").get_attribute("d")
-    one(page, "#tools [name=from]").send_keys("30", Keys.ENTER)
-    assert steps_of(figure) == (30, 40)
-    press(page, "#tools button")
-    assert steps_of(figure) == (1, 40)
     reading = figure.find_element(By.CSS_SELECTOR, "output").text
     page.execute_script(
         "const slider = arguments[0]; slider.value = 0.9; slider.dispatchEvent(new Event('input'))",
         one(page, "#tools [name=smoothing]"),
     )
-    raw, smooth = (
-        path.get_attribute("d") for path in figure.find_elements(By.CSS_SELECTOR, ".plot .series-1 path.line")
-    )
+    lines = figure.find_elements(By.CSS_SELECTOR, ".plot .series-1 path.line")
+    raw, smooth = (line.get_attribute("d") for line in lines)
     assert raw == before != smooth
-    heights = [[float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", str(path))] for path in (raw, smooth)]
-    changes = [sum(abs(b - a) for a, b in pairwise(each)) for each in heights]
-    assert changes[1] < changes[0] / 3
     assert figure.find_element(By.CSS_SELECTOR, "output").text == reading
-    assert not chart(page, "Code LLM: solved problems").find_elements(By.CSS_SELECTOR, "path.raw")
 
 
 def test_the_legend_switches_series_off_and_on(opened):
@@ -310,35 +291,28 @@ SAVED = """
 def test_a_chart_is_saved_as_figures_and_as_a_picture(opened, reports):
     page = opened("one")
     files = dict(page.execute_async_script(SAVED, chart(page, "Test LLM: valid and deadly tests")))
-    assert list(files) == [*(f"test-llm-valid-and-deadly-tests.{form}" for form in ("csv", "svg")), "figures.csv"]
+    figures, picture = (f"test-llm-valid-and-deadly-tests.{form}" for form in ("csv", "svg"))
+    assert list(files) == [figures, picture, "figures.csv"]
     logged = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
     first = next(line for line in logged if line["kind"] == "eval")
-    row = next(csv.DictReader(io.StringIO(files["test-llm-valid-and-deadly-tests.csv"])))
-    assert list(row) == ["step", "validity", "validity low", "validity high"] + [
-        f"kill rate{end}" for end in ("", " low", " high")
+    row = next(csv.DictReader(io.StringIO(files[figures])))
+    assert list(row) == ["step"] + [
+        f"{name}{end}" for name in ("validity", "kill rate") for end in ("", " low", " high")
     ]
     assert float(row["validity low"]) == pytest.approx(first["eval/test_validity_low"], rel=1e-5)
-    picture = ElementTree.fromstring(files["test-llm-valid-and-deadly-tests.svg"].encode())
-    paths = [node for node in picture.iter("{http://www.w3.org/2000/svg}path") if node.get("stroke", "none") != "none"]
-    assert len(paths) >= 2 and all(node.get("stroke", "").startswith("rgb") for node in paths)
-    texts = {node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")}
+    svg = "{http://www.w3.org/2000/svg}"
+    drawing = ElementTree.fromstring(files[picture].encode())
+    strokes = {node.get("stroke", "none") for node in drawing.iter(f"{svg}path")} - {"none"}
+    assert len(strokes) >= 2 and all(stroke.startswith("rgb") for stroke in strokes)
+    texts = {node.text for node in drawing.iter(f"{svg}text")}
     assert {"Test LLM: valid and deadly tests", "validity", "kill rate", "percent"} <= texts
     everything = list(csv.DictReader(io.StringIO(files["figures.csv"])))
-    figures = sum(isinstance(value, float) and name != "time" for line in logged for name, value in line.items())
-    assert len(everything) == figures
+    assert len(everything) == sum(
+        isinstance(x, float) and name != "time" for line in logged for name, x in line.items()
+    )
 
 
-def test_the_keyboard_reads_a_curve_step_by_step(opened):
-    page = opened("one")
-    plot = one(page, "#training .plot")
-    page.execute_script("arguments[0].focus()", plot)
-    last = one(page, "#training .chart-step").text
-    plot.send_keys(Keys.ARROW_LEFT)
-    assert one(page, "#training .chart-step").text not in ("", last)
-    assert one(page, "#training .legend output").text
-
-
-def test_outcome_filters_leave_what_they_name(opened):
+def test_filters_narrow_the_list_and_clear_restores_it(opened):
     page = opened("one")
     everything = questions(page)
     choose(page, "outcome", "killed")
@@ -348,38 +322,19 @@ def test_outcome_filters_leave_what_they_name(opened):
     choose(page, "outcome", "survived")
     assert 0 < questions(page) <= everything
     assert all("killed" not in str(sign.get_attribute("class")) for sign in every(page, "#question-list .strip span"))
-
-
-def test_reward_and_text_filters_narrow_the_list_and_clear_restores_it(opened):
-    page = opened("one")
-    everything = questions(page)
-    field = one(page, "#filters [name=text]")
-    field.send_keys("no question says this")
+    one(page, "#filters [name=text]").send_keys("no question says this")
     assert questions(page) == 0
     assert "No program matches" in one(page, "#question").text
     press(page, "#filters button.plain")
     assert questions(page) == everything
-    one(page, "#filters [name=low]").send_keys("1.0")
-    assert questions(page) < everything or all("✓" in s.text for s in every(page, "#question-list .strip span"))
 
 
-def test_a_place_in_the_browser_is_an_address(opened):
+def test_the_keyboard_walks_through_questions_and_steps_and_each_place_is_an_address(opened):
     page = opened("one")
     first = one(page, "#question .question-text").text
     one(page, "body").send_keys("j")
     wait_for_another(page, "#question .question-text", first)
-    there, title = page.current_url, one(page, "#question .question-text").text
-    opened("one", place="")
-    wait_for_another(page, "#question .question-text", title)
-    opened("one", place="#" + there.partition("#")[2])
-    assert one(page, "#question .question-text").text == title
-
-
-def test_the_keyboard_walks_through_questions_programs_and_steps(opened):
-    page = opened("one")
-    first = one(page, "#question .question-text").text
-    one(page, "body").send_keys("j")
-    wait_for_another(page, "#question .question-text", first)
+    there, second = page.current_url, one(page, "#question .question-text").text
     one(page, "body").send_keys("k")
     wait_until(page, lambda: one(page, "#question .question-text").text == first)
     step = one(page, "#question .eyebrow").text
@@ -387,19 +342,19 @@ def test_the_keyboard_walks_through_questions_programs_and_steps(opened):
     wait_for_another(page, "#question .eyebrow", step)
     one(page, "body").send_keys("n")
     assert page.switch_to.active_element.tag_name == "summary"
+    opened("one", place="#" + there.partition("#")[2])
+    assert one(page, "#question .question-text").text == second
 
 
 def test_the_mistake_book_and_the_diff_to_another_step_unfold(opened):
     page = opened("several")
     folds = every(page, "#question .folds details > summary")
-    names = [fold.text for fold in folds]
-    assert any(name.startswith("Mistake book") for name in names)
+    assert any(fold.text.startswith("Mistake book") for fold in folds)
     for fold in folds:
         page.execute_script("arguments[0].click()", fold)
     assert every(page, "#question table.book td")
-    assert (
-        every(page, "#question .diff-line") or "These two programs are the same" in one(page, "#question .folds").text
-    )
+    same = "These two programs are the same"
+    assert every(page, "#question .diff-line") or same in one(page, "#question .folds").text
 
 
 def test_a_comparison_says_how_many_steps_each_run_has(opened):
@@ -422,32 +377,3 @@ def test_a_phone_scrolls_the_page_in_one_direction_only(opened, name):
     links = every(page, ".sections a")
     assert all(link.rect["x"] >= 0 and link.rect["x"] + link.rect["width"] <= PHONE[0] for link in links)
     assert [link.text for link in links] == ["Results", "Held-out", "Training", "Time", "Rollouts", "Setup"]
-
-
-def contrast(page: webdriver.Chrome, css: str) -> float:
-    """WCAG's contrast ratio of an element's text against the page."""
-    channels = """
-      const rgb = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
-      const text = getComputedStyle(document.querySelector(arguments[0])).color;
-      return [rgb(text), rgb(getComputedStyle(document.body).backgroundColor)];"""
-
-    def luminance(rgb: list[float]) -> float:
-        parts = [c / 255 for c in rgb]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    text, back = map(luminance, page.execute_script(channels, css))
-    return (max(text, back) + 0.05) / (min(text, back) + 0.05)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_is_readable_in_both_color_schemes(opened, chromium, scheme):
-    chromium.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    page = opened("one")
-    background = page.execute_script("return getComputedStyle(document.body).backgroundColor")
-    brightness = sum(int(part) for part in background.strip("rgba()").split(",")[:3])
-    assert (brightness > 600) == (scheme == "light")
-    for css in ("main p.lead", "main h2", "#question .question-text", "figcaption .chart-title"):
-        assert contrast(page, css) >= 4.5  # WCAG AA for text

@@ -22,18 +22,6 @@ NOT_PYTHON = "def f(x:\n"
 BUGS = {">": ">=", ">=": ">", "<": "<=", "<=": "<"}
 WORDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 
-MERGE = '''def merge(intervals):
-    """Joins intervals that touch or overlap."""
-    merged = []
-    for start, end in sorted(intervals):
-        # Compare with the interval that was kept last.
-        if merged and start {relation} merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-'''
-
 
 def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile: bool = False) -> Path:
     """Writes metrics, rollouts of every tenth step, configuration, versions and summary."""
@@ -68,13 +56,7 @@ def _space_out(metrics: Path) -> None:
 
 def _summary(seed: int) -> dict:
     base = {"avg_at_8": 43.1, "test_validity": 47.3, "pass_at_5": 46.0, "mut_at_5": 38.2, "mul": 17.6}
-    final = {
-        "avg_at_8": 66.4 + seed / 3,
-        "test_validity": 65.2,
-        "pass_at_5": 63.1,
-        "mut_at_5": 44.9,
-        "mul": 28.3,
-    }
+    final = {"avg_at_8": 66.4 + seed / 3, "test_validity": 65.2, "pass_at_5": 63.1, "mut_at_5": 44.9, "mul": 28.3}
     return {"base": base, "final": final, "seconds": {"before_training": 63.0, "training": 125.0, "total": 188.0}}
 
 
@@ -146,8 +128,7 @@ class Task:
 
 
 def _questions(rng: random.Random, step: int, share: float, hostile: bool) -> list[dict]:
-    tasks = [*(_threshold_task(number) for number in range(12)), _interval_task()]
-    questions = [_question(rng, task, step, share) for task in tasks]
+    questions = [_question(rng, _threshold_task(number), step, share) for number in range(12)]
     return [*questions, _hostile_question(step)] if hostile else questions
 
 
@@ -162,21 +143,6 @@ def _threshold_task(number: int) -> Task:
         template=f"def f(x):\n    if x {{relation}} {limit}:\n        return x + {plus}\n    return {limit}\n",
         relation=relation,
         calls=tuple(f"f({rng.choice([*near, rng.randint(-9, 9)])})" for _ in range(24)),
-    )
-
-
-def _interval_task() -> Task:
-    rng = random.Random(0)
-    starts = [[rng.randint(0, 9) for _ in range(3)] for _ in range(24)]
-    return Task(
-        question_id="kodcode/Algorithm_10117_I",
-        question="Given a list of closed intervals as pairs (start, end), return the list of intervals that "
-        "remains when all that touch or overlap are merged, ordered by start.\n\n"
-        ">>> merge([(1, 3), (3, 5), (8, 9)])\n[(1, 5), (8, 9)]",
-        entry_point="merge",
-        template=MERGE,
-        relation="<=",
-        calls=tuple(f"merge({[(s, s + rng.randint(1, 4)) for s in some]})" for some in starts),
     )
 
 
@@ -204,13 +170,7 @@ def _question(rng: random.Random, task: Task, step: int, share: float) -> dict:
 
 
 def _program(
-    rng: random.Random,
-    task: Task,
-    index: int,
-    *,
-    program: str,
-    expected: dict[str, str],
-    remembered: list[str],
+    rng: random.Random, task: Task, index: int, *, program: str, expected: dict[str, str], remembered: list[str]
 ) -> dict:
     def test(call: str) -> dict:
         return {"call": call, "expected": expected[call], "verdict": _verdict(program, call, expected[call])}
@@ -266,14 +226,7 @@ def _hostile_question(step: int) -> dict:
     test = {"call": f"f({HOSTILE!r})", "expected": repr(HOSTILE), "verdict": "failed"}
     suite = {"index": 0, "response": HOSTILE, "reward": 0.5, "advantage": 0.0, "tests": [test]}
     suite["rejected"] = [{"text": HOSTILE, "reason": HOSTILE}]
-    program = {
-        "index": 0,
-        "program": HOSTILE,
-        "response": HOSTILE,
-        "valid": True,
-        "reward": 0.5,
-        "advantage": 0.0,
-    }
+    program = {"index": 0, "program": HOSTILE, "response": HOSTILE, "valid": True, "reward": 0.5, "advantage": 0.0}
     return {
         "step": step,
         "question_id": HOSTILE.replace("\ud800", ""),  # an address can hold no lone surrogate

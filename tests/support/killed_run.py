@@ -14,10 +14,8 @@ from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout import Sampler
 from codea1_jax.runtime.checkpoints import Checkpoints
-from codea1_jax.training import policies
 
 STAGES = {
-    "warm_start": (policies, "warm_start"),
     "generation": (Sampler, "generate"),
     "judging": (PendingJudgement, "result"),
     "update": (Learner, "update"),

@@ -7,7 +7,6 @@ here reads, runs or rewards a text: that is what is being tested.
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 K, ALPHA, RETRIEVED = 8, 0.5, 8
 QUESTIONS, ROUNDS, PROGRAMS, SUITES = 50, 10, 4, 2  # 2,000 programs with two suites each
@@ -133,18 +132,13 @@ class Round:
 @dataclass
 class Outcome:
     """What a round is worth: by program, whether it is valid, its reward, and (kept, invalid, reward) of every suite;
-    and the question's page afterwards.
+    and the question's page afterwards, as (call, value, frequency). Rewards have six decimals.
     """
 
     valid: list[bool] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     suites: list[list[tuple[int, int, float]]] = field(default_factory=list)
     page: list[tuple[str, str, int]] = field(default_factory=list)
-
-    def recorded(self) -> list[Any]:
-        rewards = [round(reward, 6) for reward in self.rewards]
-        suites = [[[kept, invalid, round(reward, 6)] for kept, invalid, reward in own] for own in self.suites]
-        return [self.valid, rewards, suites, [list(entry) for entry in self.page]]
 
 
 def rounds(questions: int = QUESTIONS) -> Iterator[list[Round]]:
@@ -214,12 +208,12 @@ def _outcome(played: Round, page: dict[Key, int]) -> tuple[dict[Key, int], Outco
         fails = [[not next(passes) for _ in own] for own in kept]
         on_book = list(passes)
         outcome.valid.append(valid)
-        outcome.rewards.append(_code_reward(fails, on_book))
+        outcome.rewards.append(round(_code_reward(fails, on_book), 6))
         scores = [
             _suite_reward(own, count, on_book, suite, valid=valid)
             for own, count, suite in zip(fails, invalid, suites, strict=True)
         ]
-        outcome.suites.append([(len(o), n, score) for o, n, score in zip(kept, invalid, scores, strict=True)])
+        outcome.suites.append([(len(o), n, round(score, 6)) for o, n, score in zip(kept, invalid, scores, strict=True)])
         if valid:
             passed += [key for key, did in zip(book, on_book, strict=True) if did]
             failed += [

@@ -1,6 +1,6 @@
 """Run by test_train_hosts.py: `codea1 train` in which one stage takes a minute from some step on.
 
-Arguments: the stage ("generation", "judging", "update of code" or "update of test"), how many steps come before it, a
+Arguments: the stage ("generation", "update of code" or "update of test"), how many steps come before it, a
 file that is made when the stage begins to take long, and the arguments of codea1.
 """
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import codea1_jax.training.loop
 from codea1_jax.cli import main
-from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout.decode import Decoder
 from codea1_jax.runtime import agreement
@@ -19,8 +18,8 @@ MINUTE = 60.0
 
 
 def slow(stage: str, steps: int, marker: Path) -> None:
-    """Makes a stage slow: the judge answers late, or what the devices compute is late."""
-    learn, decode, judged = codea1_jax.training.loop.learn, Decoder.__call__, PendingJudgement.result
+    """Makes a stage slow: what the devices compute in it is late."""
+    learn, decode = codea1_jax.training.loop.learn, Decoder.__call__
     gradient, are_ready = Learner._gradient, agreement._are_ready
     learned = []  # a state for each step
     policies = {}  # by learner
@@ -41,18 +40,12 @@ def slow(stage: str, steps: int, marker: Path) -> None:
         late[0] = time.monotonic() + MINUTE if begin("generation") else 0.0
         return decode(self, *arguments)
 
-    def slow_result(self):
-        if begin("judging"):
-            time.sleep(MINUTE)
-        return judged(self)
-
     def slow_gradient(self, *arguments):
         late[0] = time.monotonic() + MINUTE if begin(f"update of {policies[self]}") else 0.0
         return gradient(self, *arguments)
 
     codea1_jax.training.loop.learn = slow_learn
     Decoder.__call__ = slow_decode
-    PendingJudgement.result = slow_result
     Learner._gradient = slow_gradient
     agreement._are_ready = lambda arrays: time.monotonic() > late[0] and are_ready(arrays)
 

@@ -5,12 +5,11 @@ compile the same programs on its share of a core.
 """
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,10 +52,7 @@ SETTINGS = (
 )
 
 _ENVIRONMENT = {
-    **os.environ,
     "JAX_PLATFORMS": "cpu",
-    "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     "PYTHONWARNINGS": "ignore:Error reading persistent compilation cache entry",  # which another was writing
 }
 
@@ -68,20 +64,16 @@ def start_codea1(*arguments: str, environment: Mapping[str, str] = {}) -> subpro
     )
 
 
-def refused(*commands: Sequence[str], environment: Mapping[str, str] = {}) -> list[str]:
-    """What commands that must be refused say on standard error, one after the other in one process."""
-    program = "import json, sys; from codea1_jax.cli import main; print(*map(main, json.loads(sys.argv[1])))"
-    process = start_script("-c", program, json.dumps(commands), **environment)
-    codes, said = process.communicate()
-    assert codes.split() == ["2"] * len(commands), said
-    return said.splitlines()
-
-
 def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Starts Python in a separate process."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=_ENVIRONMENT | environment, stdout=pipe, stderr=pipe, text=True
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | _ENVIRONMENT | environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
     )
 
 

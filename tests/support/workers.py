@@ -7,13 +7,12 @@ import random
 import re
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.runtime.xla_flags import known_flags
+from tiny_run import ROOT, start_script
 
-ROOT = Path(__file__).parents[2]
+from codea1_jax.runtime.xla_flags import known_flags
 
 # As `hosts.join` does: else each process may start collectives in another order, which gloo pairs by their order.
 IN_ORDER = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
@@ -26,14 +25,8 @@ def flags_for(devices: int) -> str:
 
 def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
     """Starts one process with that many virtual devices."""
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": " ".join([flags_for(devices), *IN_ORDER]),
-        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/support'}",
-    }
-    command = [sys.executable, str(script), *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    flags, path = " ".join([flags_for(devices), *IN_ORDER]), f"{ROOT}:{ROOT / 'tests' / 'support'}"
+    return start_script(str(script), *arguments, XLA_FLAGS=flags, PYTHONPATH=path)
 
 
 def start_two(script: Path, *arguments: str, devices: int = 1) -> list[subprocess.Popen[str]]:

@@ -5,8 +5,9 @@ import json
 import jax
 import numpy as np
 import pytest
-from tiny_run import start_codea1, train_arguments
+from tiny_run import train_arguments
 
+from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.training.convert import open_policy
@@ -14,7 +15,7 @@ from data_pipeline import micro
 
 
 @pytest.mark.long
-def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(tmp_path):
+def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(tmp_path, capsys):
     problems = micro.problems("heldout", 3, seed=0)
     rows = [
         {"id": p.id, "question": p.question, "solution": p.solution, "entry_point": p.entry_point}
@@ -26,9 +27,8 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     benchmark.write_text("\n".join(map(json.dumps, rows)))
     settings = (f"eval.datasets=['{benchmark}']", "train.steps=2", "eval.every=1")
     kept = ("checkpoint.every=5", "checkpoint.keep_last=1", "checkpoint.keep_every=1")
-    run = start_codea1(*train_arguments(tmp_path / "run", *settings, *kept))
-    _, errors = run.communicate()
-    assert run.returncode == 0, errors
+    assert cli.main(train_arguments(tmp_path / "run", *settings, *kept)) == 0
+    capsys.readouterr()
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     scored = {line["step"]: line for line in lines if line["kind"] == "eval"}
     assert scored.keys() == {0, 1, 2}
@@ -42,10 +42,8 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
 
     options = ("--n", "2", "--max-tokens", "32", "--temperature", "1", "--top-p", "1", "--workers", "1")
     evaluate = ("eval", "code", "--data", str(benchmark), "--out", str(tmp_path / "evaluation"), "--json", *options)
-    evaluation = start_codea1(*evaluate, "--model", f"{tmp_path / 'run'}@1")
-    printed, errors = evaluation.communicate()
-    assert evaluation.returncode == 0, errors
-    results = json.loads(printed)
+    assert cli.main([*evaluate, "--model", f"{tmp_path / 'run'}@1"]) == 0
+    results = json.loads(capsys.readouterr().out)
     assert results["benchmarks"]["problems"]["problems"] == 3
     assert results["benchmarks"]["problems"]["sound"] == 2
     assert list(results["unsound"]) == ["unsound"]

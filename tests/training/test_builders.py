@@ -120,31 +120,24 @@ def test_response_buckets_double_from_128_tokens_on(response, lengths):
     assert capacity.response_buckets == lengths
 
 
-def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):
-    settings = (f"data.source={ROOT}/docs/problems.jsonl", f"eval.datasets=[{tmp_path}/none.parquet]")
-    config = load(Config, "micro/a1", settings)
-    prompts = make_prompts(config, by_role(config, make_policies(config)))
-    with SandboxPool(1, "process") as closed:
-        pass
-    with pytest.raises(UserError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
-        load_questions(config, prompts, closed)
-
-
-@pytest.mark.parametrize(("share", "at_most", "held_out"), [(0.1, 256, 1), (0.9, 2, 2), (0.9, 0, 0), (0.0, 256, 0)])
-def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
-    settings = (f"data.heldout_share={share}", f"data.heldout_problems={at_most}", "train.questions=1")
-    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *settings])
-    prompts = make_prompts(config, by_role(config, make_policies(config)))
-    with SandboxPool(1, "process") as pool:
-        questions = load_questions(config, prompts, pool)
-    assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
-
-
 def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN) -> Questions:
+    """Those of the pages' own file, as a run with these settings gets them."""
     config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", "train.questions=1", *overrides])
     prompts = make_prompts(config, by_role(config, make_policies(config)))
     with SandboxPool(1, "process") as pool:
         return load_questions(config, prompts, pool, given)
+
+
+def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(SandboxPool, "submit", lambda *_: pytest.fail("judged"))
+    with pytest.raises(UserError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
+        questions_of(f"eval.datasets=[{tmp_path}/none.parquet]")
+
+
+@pytest.mark.parametrize(("share", "at_most", "held_out"), [(0.1, 256, 1), (0.9, 2, 2), (0.9, 0, 0), (0.0, 256, 0)])
+def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
+    questions = questions_of(f"data.heldout_share={share}", f"data.heldout_problems={at_most}")
+    assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
 
 
 def test_a_file_names_the_held_out_questions_and_none_with_their_solution_is_trained_on(tmp_path):
@@ -179,20 +172,21 @@ def test_questions_without_a_solution_are_refused():
 
 
 def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
-    def chosen(*overrides):
-        settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
-        config = load(Config, "micro/a1", settings)
-        with SandboxPool(1, "process") as pool:
-            return load_questions(config, make_prompts(config, by_role(config, make_policies(config))), pool).train
-
-    every = chosen()
-    three = [chosen("data.limit=3", f"run.seed={seed}") for seed in (0, 0, 1, 2)]
-    assert three[0] == three[1]
-    assert len({*three}) > 1
-    for questions in three:
+    every, again, other, third, more = (
+        questions_of("data.heldout_share=0", *settings).train
+        for settings in (
+            (),
+            ("data.limit=3", "run.seed=0"),
+            ("data.limit=3", "run.seed=1"),
+            ("data.limit=3", "run.seed=2"),
+            ("data.limit=100",),
+        )
+    )
+    assert again == questions_of("data.heldout_share=0", "data.limit=3").train
+    assert len({again, other, third}) > 1 and more == every
+    for questions in (again, other, third):
         assert len(questions) == 3
         assert [question for question in every if question in questions] == list(questions)
-    assert chosen("data.limit=100") == every
 
 
 def sampler_of(preset, *overrides):

@@ -3,10 +3,9 @@
 import contextlib
 import json
 import re
-import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,20 @@ import jax
 import killed_run
 import numpy as np
 import pytest
+from full_disk import file_size_limit
 from interrupted_run import train_from
 from tiny_run import (
     ROOT,
     SETTINGS,
     assert_same_end,
-    finish,
     first_run,
     saved,
-    start_codea1,
     start_script,
     train_arguments,
     without_times,
 )
 
+from codea1_jax import cli
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
@@ -58,7 +57,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (directory / "checkpoints" / "4").exists()
-    finish(start_codea1(*train_arguments(directory, "train.profile=4", "--resume")))
+    assert cli.main(train_arguments(directory, "train.profile=4", "--resume")) == 0
     return directory
 
 
@@ -260,18 +259,6 @@ def open_run(directory: Path, *, again: bool = False) -> RunDir:
     return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
 
 
-@contextlib.contextmanager
-def disk_that_fills_up() -> Iterator[Callable[[int], None]]:
-    """Gives a function after which no file grows past that many bytes, as on a full disk, for any user."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def same_state(one: State, other: State) -> bool:
     (arrays, document), (others, document_of_other) = pack_state(one), pack_state(other)
     return not changed(arrays, others) and document == document_of_other
@@ -289,11 +276,11 @@ def test_a_full_disk_is_a_clear_error_and_the_run_resumes_once_there_is_room(tra
     """The weights of the last step cannot be saved."""
     save = RunDir.save
 
-    with disk_that_fills_up() as leave_room, monkeypatch.context() as patch:
+    with contextlib.ExitStack() as disk, monkeypatch.context() as patch:
 
         def fails_late(run: RunDir, step: int, *state: Any) -> None:
             if step == 3:
-                leave_room(20_000)
+                disk.enter_context(file_size_limit(20_000))
             save(run, step, *state)
 
         patch.setattr(RunDir, "save", fails_late)
@@ -305,39 +292,27 @@ def test_a_full_disk_is_a_clear_error_and_the_run_resumes_once_there_is_room(tra
     assert without_times(tmp_path) == without_times(straight[0])
 
 
-def test_ctrl_c_while_a_step_is_recorded_saves_that_step(training, straight, tmp_path, monkeypatch):
-    write_rollouts = RunDir.write_rollouts
+@pytest.mark.parametrize(
+    ("method", "late", "step"), [("write_rollouts", True, 1), ("save", False, 2), ("save", True, 2)]
+)
+def test_ctrl_c_while_a_step_is_recorded_or_saved_neither_loses_nor_repeats_it(
+    method, late, step, training, straight, tmp_path, monkeypatch
+):
+    works, steps = getattr(RunDir, method), []
 
-    def interrupted(run: RunDir, *what: Any) -> None:
-        write_rollouts(run, *what)
-        signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunDir, "write_rollouts", interrupted)
-        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
-            train_from(run, training)
-    with open_run(tmp_path, again=True) as run:
-        assert run.resume_step == 1
-        assert same_state(train_from(run, training), straight[1])
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_ctrl_c_during_a_save_neither_loses_nor_repeats_it(late, training, straight, tmp_path, monkeypatch):
-    save, saves = RunDir.save, []
-
-    def interrupted_save(run: RunDir, step: int, *state: Any) -> None:
-        saves.append(step)
+    def interrupted(run: RunDir, step: int, *what: Any) -> None:
+        steps.append(step)
         if not late:
             signal.raise_signal(signal.SIGINT)
-        save(run, step, *state)
+        works(run, step, *what)
         if late:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunDir, "save", interrupted_save)
+        patch.setattr(RunDir, method, interrupted)
         with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
             train_from(run, training)
-    assert saves == [2]
+    assert steps == [step]
     with open_run(tmp_path, again=True) as run:
-        assert run.resume_step == 2
+        assert run.resume_step == step
         assert same_state(train_from(run, training), straight[1])

@@ -9,7 +9,6 @@ from gcs_emulator import Emulator, random_faults, running_emulator
 from tiny_run import (
     assert_same_end,
     finish,
-    refused,
     start_codea1,
     steps_done,
     train_arguments,
@@ -103,7 +102,6 @@ def test_a_run_is_read_from_the_bucket_alone_at_the_step_that_is_named(two_steps
 def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(
     directory, reason, emulator, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
     for name, value in emulator.environment.items():
         monkeypatch.setenv(name, value)
     assert cli.main(train_arguments(tmp_path / "run", f"checkpoint.directory={directory}")) == 2
@@ -118,7 +116,9 @@ def test_missing_credentials_are_one_line_before_anything_else(emulator, tmp_pat
     nobody = {"HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}
     environment = {name: value for name, value in emulator.environment.items() if "TOKEN" not in name}
     arguments = train_arguments(tmp_path / "run", BUCKET)
-    (said,) = refused(arguments, environment=environment | nobody | {"NO_GCE_CHECK": "true"})
+    process = start_codea1(*arguments, environment=environment | nobody | {"NO_GCE_CHECK": "true"})
+    (said,) = process.communicate()[1].splitlines()
+    assert process.returncode == 2
     assert said.startswith("codea1: checkpoint.directory: cannot write to gs://bucket/runs/tiny (")
     assert "Anonymous caller" in said and "gcloud auth application-default login" in said
     assert not (tmp_path / "run").exists()

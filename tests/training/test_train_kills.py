@@ -38,20 +38,27 @@ def run_and_kill(
     return process.returncode == stopped
 
 
+def mixed_questions(directory: Path) -> tuple[str, ...]:
+    """The settings of a run on functions and streams."""
+    source = directory / "mixed.jsonl"
+    problem_files.write(source, [*micro.problems("train", 3, 0), *micro.problems("train", 3, 1, micro.STREAM)])
+    return f"data.source={source}", "eval.every=0", "model.architecture.words=stream"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "number", "kills", "seed"),
     [
-        ((), signal.SIGKILL, 20, 1),
+        ((), signal.SIGKILL, 12, 1),
         (DAPO, signal.SIGKILL, 10, 7),
         ((), signal.SIGTERM, 10, 2),
+        (None, signal.SIGKILL, 10, 4),
     ],
+    ids=["a1", "DAPO", "terminated", "functions and streams"],
 )
 def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, number, kills, seed, tmp_path):
-    killed_and_compared(tmp_path, settings, number, kills, seed)
-
-
-def killed_and_compared(tmp_path: Path, settings: Sequence[str], number: signal.Signals, kills: int, seed: int) -> None:
+    mixed = settings is None
+    settings = mixed_questions(tmp_path) if mixed else settings
     straight = tmp_path / "straight"
     finish(start_codea1(*train_arguments(straight, *settings)))
     draw = random.Random(seed)
@@ -74,13 +81,6 @@ def killed_and_compared(tmp_path: Path, settings: Sequence[str], number: signal.
         finish(start_codea1(*train_arguments(directory, *settings, "--resume")))
         assert without_times(directory) == without_times(straight)
         assert_same_end(directory / "checkpoints", straight / "checkpoints", 4)
-
-
-@pytest.mark.long
-def test_a_mixed_run_killed_at_random_instants_ends_like_one_that_was_not(tmp_path):
-    source = tmp_path / "mixed.jsonl"
-    problem_files.write(source, [*micro.problems("train", 3, 0), *micro.problems("train", 3, 1, micro.STREAM)])
-    settings = (f"data.source={source}", "eval.every=0", "model.architecture.words=stream")
-    killed_and_compared(tmp_path, settings, signal.SIGKILL, 10, 4)
-    records = (record for step in range(1, 5) for record in read_lines(rollouts_path(tmp_path / "straight", step)))
-    assert {record["task"] for record in records} == {Task.FUNCTION, Task.STREAM}
+    if mixed:
+        records = (record for step in range(1, 5) for record in read_lines(rollouts_path(straight, step)))
+        assert {record["task"] for record in records} == {Task.FUNCTION, Task.STREAM}

@@ -29,13 +29,6 @@ def train(directory: Path, method: str, *more: str) -> list[dict]:
     return [line for line in read_lines(directory / "metrics.jsonl") if line["kind"] == "train"]
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled programs are kept where the tests' are, and log handlers stay as they are."""
-    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
-
-
 def weights(directory: Path) -> dict[str, list[np.ndarray]]:
     """Every policy's parameters, from the run's last checkpoint."""
     arrays, _ = saved(directory / "checkpoints", STEPS)

@@ -22,10 +22,8 @@ QUICK = (*SETTINGS, "eval.every=0")
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative paths lead here; compiled programs are kept where the tests' are, and log handlers stay as they are."""
+    """Relative paths lead here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
 
 
 def configured(*overrides: str) -> Config:
@@ -131,7 +129,6 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_given_questions_are_trained_on_those_that_fail_their_tests_refused_and_the_run_resumed():
     config = configured("train.steps=1", "data.problems=1")
