@@ -11,8 +11,10 @@ each next token; the packed case also holds the gradient of the mean negative lo
 `grad/<tensor name>`. Packed sequences are run alone, one by one, so that the truth knows nothing of packing. Models
 whose RoPE is scaled have a case `far`, whose positions reach beyond their original context.
 greedy.json holds prompts of mixed lengths and their greedy completions, some ended by the chosen end token,
-some by the length limit. tensors.json holds the names and shapes of the published sizes' tensors (those of
-layer 0 stand for all layers).
+some by the length limit.
+
+tensors.json holds the names and shapes of the published sizes' tensors (those of layer 0 stand for all layers); it was
+written from transformers' own classes by this script as it was in commit d8851012.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 VOCAB, HEAD_DIM, TIME, FAR = 97, 8, 13, 48
 ORIGINAL = 16  # positions of the context before RoPE was scaled
@@ -68,15 +70,6 @@ MODELS: dict[str, dict[str, Any]] = {  # settings of config.json that differ fro
 }
 SHARD_BYTES = {"gqa2_untied": "40KB", "gqa7_untied": "60KB"}
 GREEDY = {"mha_tied": 50, "gqa7_untied": 50, "qwen3": 25, "llama3": 25, "llama_linear": 25, "smollm3": 25}  # prompts
-
-PUBLISHED = {  # from the Hub: (hidden, intermediate, layers, heads, kv heads, vocabulary, tied)
-    "0.5b": (896, 4864, 24, 14, 2, 151936, True),
-    "1.5b": (1536, 8960, 28, 12, 2, 151936, True),
-    "3b": (2048, 11008, 36, 16, 2, 151936, True),
-    "7b": (3584, 18944, 28, 28, 4, 152064, False),
-    "14b": (5120, 13824, 48, 40, 8, 152064, False),
-    "32b": (5120, 27648, 64, 40, 8, 152064, False),
-}
 
 
 def build(name: str, seed: int) -> PreTrainedModel:
@@ -197,28 +190,8 @@ def ended(prompt: list[int], completion: list[int], logprobs: list[float], eos: 
     }
 
 
-def published_tensors(name: str) -> dict:
-    """Names and shapes of a published size's tensors as its checkpoint holds them, without their values."""
-    hidden, inner, layers, heads, kv_heads, vocab, tied = PUBLISHED[name]
-    config = Qwen2Config(
-        vocab_size=vocab,
-        hidden_size=hidden,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        tie_word_embeddings=tied,
-    )
-    with torch.device("meta"):
-        shapes = {key: list(value.shape) for key, value in Qwen2ForCausalLM(config).state_dict().items()}
-    if tied:
-        del shapes["lm_head.weight"]
-    first = {key: shape for key, shape in shapes.items() if ".layers." not in key or ".layers.0." in key}
-    return {"tensors": len(shapes), "layers": layers, "shapes": first}
-
-
 def write_fixtures(directory: Path) -> None:
-    """Writes every model's directory, greedy.json and tensors.json under `directory`."""
+    """Writes every model's directory and greedy.json under `directory`."""
     truths = []
     for seed, name in enumerate(MODELS):
         model = build(name, seed)
@@ -237,8 +210,6 @@ def write_fixtures(directory: Path) -> None:
             truths.append(greedy(model, name, prompts=GREEDY[name], max_new_tokens=24))
     lines = json.dumps(truths).replace('{"prompt"', '\n{"prompt"')
     (directory / "greedy.json").write_text(lines + "\n")
-    tensors = {name: published_tensors(name) for name in PUBLISHED}
-    (directory / "tensors.json").write_text(json.dumps(tensors, indent=1) + "\n")
 
 
 if __name__ == "__main__":
