@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 import yaml
 from hub_emulator import TOKEN, running_hub
-from huggingface_hub import ModelCard, constants
-from tiny_run import first_run
+from huggingface_hub import ModelCard
+from tiny_run import first_run, refused, start_codea1
 from transformers import AutoConfig, AutoTokenizer
 
 from codea1_jax.cli import main
@@ -63,29 +63,28 @@ def test_a_dry_run_prints_the_files_that_arrive_and_sends_nothing(arrived, capsy
     assert lines[0] == "model me/mine-code" and any(line.endswith("  model.safetensors") for line in lines)
 
 
-def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(tmp_path):
     run, licence = str(first_run()), ("--license", "mit")
     with running_hub() as emulator:
-        monkeypatch.setenv("HF_TOKEN", f"not {TOKEN}")
-        for words, reason in (
-            ((run, "mine", *licence), "write user/name"),
-            ((run, "me/mine"), "a model trained from scratch states none"),
-            ((str(tmp_path), "me/mine", *licence), "not a run"),
-            ((run, "me/mine", *licence), "hf auth login"),
-        ):
-            assert main(["push", *words]) == 2
-            (line,) = capsys.readouterr().err.splitlines()
-            assert reason in line
+        said = refused(
+            ["push", run, "mine", *licence],
+            ["push", run, "me/mine"],
+            ["push", str(tmp_path), "me/mine", *licence],
+            ["push", run, "me/mine", *licence],
+            environment=emulator.environment | {"HF_TOKEN": f"not {TOKEN}"},
+        )
         assert not emulator.repos
+    reasons = ("write user/name", "a model trained from scratch states none", "not a run", "hf auth login")
+    assert len(said) == len(reasons)
+    assert all(reason in line for reason, line in zip(reasons, said, strict=True)), said
 
 
-def test_a_hub_that_cannot_be_reached_is_named_in_a_line(capsys, monkeypatch):
+def test_a_hub_that_cannot_be_reached_is_named_in_a_line(tmp_path):
     with running_hub() as gone:
-        pass
-    monkeypatch.setattr(constants, "ENDPOINT", gone.address)
-    assert main(["push", str(first_run()), "me/mine", "--license", "mit"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("codea1: me/mine-code: ")
+        environment = gone.environment
+    push = start_codea1("push", str(first_run()), "me/mine", "--license", "mit", environment=environment)
+    said = push.communicate(timeout=300)[1].splitlines()
+    assert push.returncode == 1 and len(said) == 1 and said[0].startswith("codea1: me/mine-code: ")
 
 
 def test_a_card_names_a_base_of_the_hub_adapters_and_self_play():

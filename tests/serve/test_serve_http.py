@@ -15,7 +15,6 @@ from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.serve.batcher import Channel
 
 GREEDY = {"model": "tiny", "temperature": 0}
-SAMPLED = {"model": "tiny", "prompt": "def f", "max_tokens": 24, "temperature": 0.8, "top_p": 0.9, "seed": 7, "n": 3}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,9 @@ def sampled(server):
 
 def test_completions_are_those_of_the_sampler_with_the_same_seed(client, sampled):
     texts, completions = sampled
-    answer = client.completions.create(**SAMPLED)
+    answer = client.completions.create(
+        model="tiny", prompt="def f", max_tokens=24, temperature=0.8, top_p=0.9, seed=7, n=3
+    )
     assert [choice.text for choice in answer.choices] == texts
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
     for choice, completion in zip(answer.choices, completions, strict=True):
@@ -40,9 +41,18 @@ def test_completions_are_those_of_the_sampler_with_the_same_seed(client, sampled
     assert answer.usage.prompt_tokens == 5
 
 
-def test_a_stream_brings_the_same_text_in_pieces_and_values_that_change_nothing_are_accepted(client, sampled):
-    neutral = {"frequency_penalty": 0, "presence_penalty": 0.0, "extra_body": {"min_p": 0, "repetition_penalty": 1.0}}
-    stream = client.completions.create(**SAMPLED, **neutral, stream=True, stream_options={"include_usage": True})
+def test_a_stream_brings_the_same_text_in_pieces(client, sampled):
+    stream = client.completions.create(
+        model="tiny",
+        prompt="def f",
+        max_tokens=24,
+        temperature=0.8,
+        top_p=0.9,
+        seed=7,
+        n=3,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
     texts, reasons, usage = ["", "", ""], {}, None
     for chunk in stream:
         usage = chunk.usage or usage
@@ -131,16 +141,31 @@ def test_a_bad_request_is_told_what_is_wrong_with_it(client, wish, says):
     assert refused.value.param == next(iter(wish.get("extra_body", wish)))
 
 
-def test_models_paths_tokens_and_bodies_have_their_statuses(server, client):
+def test_values_that_change_nothing_are_accepted(client, sampled):
+    neutral = {"min_p": 0, "repetition_penalty": 1.0}
+    answer = client.completions.create(
+        **{"model": "tiny", "prompt": "def f", "max_tokens": 24, "temperature": 0.8, "top_p": 0.9, "seed": 7},
+        **{"n": 3, "frequency_penalty": 0, "presence_penalty": 0.0, "extra_body": neutral},
+    )
+    assert [choice.text for choice in answer.choices] == sampled[0]
+
+
+def test_the_models_card_has_its_length_and_is_found_by_name(client):
     (listed,) = client.models.list()
     card = client.models.retrieve("tiny")
     assert card == listed
-    assert (card.id, card.object, card.owned_by, card.model_extra["max_model_len"]) == ("tiny", "model", "codea1", 128)
-    for ask in (lambda: client.models.retrieve("huge"), lambda: client.completions.create(model="huge", prompt="a")):
-        with pytest.raises(openai.NotFoundError, match="no model 'huge' here, only 'tiny'"):
-            ask()
+    assert (card.object, card.owned_by, card.model_extra["max_model_len"]) == ("model", "codea1", 128)
+    assert time.time() - 3600 < card.created <= time.time()
+    with pytest.raises(openai.NotFoundError, match="no model 'huge' here, only 'tiny'"):
+        client.models.retrieve("huge")
+
+
+def test_unknown_models_paths_tokens_and_bodies_have_their_statuses(server, client):
+    with pytest.raises(openai.NotFoundError, match="no model 'huge'"):
+        client.completions.create(model="huge", prompt="a")
     with pytest.raises(openai.AuthenticationError, match="bearer token"):
         server.client(api_key="wrong").models.list()
+    assert [model.id for model in client.models.list()] == ["tiny"]
     assert status(server, "/v1/nothing", b"{}") == 404
     assert status(server, "/v1/completions", b"{") == 400
 

@@ -11,9 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-import pytest
 from emulator import serving
-from huggingface_hub import constants
 
 TOKEN = "hf_emulated"
 LARGE = (".safetensors", ".parquet")  # what the Hub keeps in its large file storage
@@ -21,7 +19,7 @@ LARGE = (".safetensors", ".parquet")  # what the Hub keeps in its large file sto
 
 @dataclass
 class Emulator:
-    """What has arrived: repositories by (type, name), large files by SHA-256."""
+    """What has arrived: repositories by (type, name), large files by SHA-256; `environment` makes clients come here."""
 
     port: int = 0
     repos: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
@@ -31,6 +29,10 @@ class Emulator:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HF_ENDPOINT": self.address, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
     def save(self, kind: str, name: str, folder: Path) -> Path:
         """Writes a repository to a folder."""
@@ -42,12 +44,9 @@ class Emulator:
 
 @contextmanager
 def running_hub() -> Iterator[Emulator]:
-    """An empty Hub, to which this process's clients come while it is there."""
+    """An empty Hub."""
     emulator = Emulator()
-    with serving(emulator, _Handler) as emulator.port, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constants, "ENDPOINT", emulator.address)
-        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        patch.setenv("HF_TOKEN", TOKEN)
+    with serving(emulator, _Handler) as emulator.port:
         yield emulator
 
 

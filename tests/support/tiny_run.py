@@ -5,11 +5,12 @@ compile the same programs on its share of a core.
 """
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,15 @@ def start_codea1(*arguments: str, environment: Mapping[str, str] = {}) -> subpro
     return start_script(
         "-c", "import sys; from codea1_jax.cli import main; sys.exit(main())", *arguments, **environment
     )
+
+
+def refused(*commands: Sequence[str], environment: Mapping[str, str] = {}) -> list[str]:
+    """What commands that must be refused say on standard error, one after the other in one process."""
+    program = "import json, sys; from codea1_jax.cli import main; print(*map(main, json.loads(sys.argv[1])))"
+    process = start_script("-c", program, json.dumps(commands), **environment)
+    codes, said = process.communicate()
+    assert codes.split() == ["2"] * len(commands), said
+    return said.splitlines()
 
 
 def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
