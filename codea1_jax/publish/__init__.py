@@ -1,3 +1,1 @@
 """What a run leaves to others: cards, uploads to the Hugging Face Hub, and what other tools read."""
-
-__all__ = ["cards", "hub", "pytest_files", "tables"]

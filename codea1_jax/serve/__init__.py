@@ -7,5 +7,3 @@
 Samples of all requests are decoded together and share the pages of one cache. Needs the extras `serve` and
 `jetstream`.
 """
-
-__all__ = ["server"]

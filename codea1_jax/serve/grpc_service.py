@@ -12,13 +12,6 @@ from codea1_jax.serve.batcher import Batcher, EngineFailure
 from codea1_jax.serve.orders import BadRequest, Busy, Order, sampling_of
 from sandbox.remote.bearer import authorizes
 
-CONNECTIONS = 256  # at once; one carries many requests
-HANDSHAKE_SECONDS = 20  # that a connection may take to begin to speak HTTP/2
-_OPTIONS = [
-    ("grpc.so_reuseport", 0),  # else a second server would share the port
-    ("grpc.max_allowed_incoming_connections", CONNECTIONS),
-    ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECONDS * 1_000),
-]
 protocol: Any = jetstream_pb2  # made at run time, so a type checker knows nothing of its messages
 
 
@@ -74,7 +67,7 @@ class Orchestrator(jetstream_pb2_grpc.OrchestratorServicer):
 
 async def start_grpc(batcher: Batcher, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
     """Listens at a port that is free, at any for 0; returns the server and its port."""
-    server = grpc.aio.server(options=_OPTIONS)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])  # else a second server would share the port
     jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(batcher, token), server)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     bound = server.add_insecure_port(address)
