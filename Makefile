@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -131,13 +131,7 @@ notices: .venv/dev
 RUN ?= runs/demo
 # Needs chromium and chromedriver.
 screenshot: .venv/dev
-	$(BIN)/python scripts/take_pictures.py report $(RUN) docs/images/report.png
-
-LAB ?= runs/lab
-# Of the tables that `codea1 reproduce` wrote there, as docs/images/NAME-TABLE.png, where NAME is the folder's. Needs chromium
-# and chromedriver.
-lab-pictures: .venv/dev
-	$(BIN)/python scripts/take_pictures.py tables $(LAB)/tables.html docs/images/$(notdir $(LAB))
+	$(BIN)/python scripts/take_pictures.py $(RUN) docs/images/report.png
 
 wheel: .venv/dev
 	$(BIN)/python -m build

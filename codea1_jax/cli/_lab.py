@@ -31,7 +31,6 @@ def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
 
 
 def micro_lab(options: argparse.Namespace) -> MicroLab:
-    """The micro world's, which needs nothing."""
     if options.hardware or options.data or options.environment or options.as_ or options.templates:
         raise UserError(
             f"--model {options.model}: the micro world takes no --hardware, --data, --environment, --as or "
@@ -42,7 +41,6 @@ def micro_lab(options: argparse.Namespace) -> MicroLab:
 
 
 def paper_lab(options: argparse.Namespace) -> PaperLab:
-    """That of one of the paper's models."""
     if options.hardware is None and not options.dry_run:
         raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
     if options.questions or options.heldout:
@@ -94,7 +92,6 @@ def _kind(options: argparse.Namespace) -> str:
 
 
 def prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:
-    """Prepares the training data: rows of the Hub, or the ones that are named."""
     words = ["codea1", "data", "prepare", KODCODE]
     if KODCODE in places:
         against = list(dict.fromkeys(places[name] for name in VALIDATION if name in places))

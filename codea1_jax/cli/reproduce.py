@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,6 @@ from configs import MICROS, PAPERS
 if TYPE_CHECKING:
     from codea1_jax.reproduce.commands import Command
     from codea1_jax.reproduce.experiments import Lab, Table
-    from codea1_jax.reproduce.hypotheses import Family
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import Published
 
@@ -30,7 +28,6 @@ NOUNS = {"preparation": "preparation", "training": "training run", "evaluation":
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("reproduce", help="train, evaluate and write the paper's tables")
     parser.add_argument(
         "tables",
@@ -157,7 +154,6 @@ def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
 
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
-    """Runs the missing commands, and shows how far it is."""
     from codea1_jax.common.console import progress_bar
     from codea1_jax.reproduce.commands import run_all
 
@@ -171,8 +167,7 @@ def _run_missing(commands: Sequence[Command], at_once: int) -> None:
 
 def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, options: argparse.Namespace) -> None:
     from codea1_jax.common.files import write_atomically
-    from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
-    from codea1_jax.reproduce.page import page
+    from codea1_jax.reproduce.dynamics import ends
     from codea1_jax.reproduce.results import read_table
     from codea1_jax.reproduce.write import comma_separated, markdown, published_markdown
 
@@ -182,26 +177,19 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
         for table in tables
     ]
     results = [replace(result, measured=lab.rules(result.columns)) for result in results]
-    curves = {
-        table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model not in MICROS)
-        for table in tables
-        if table.curves
-    }
     for result in results:
         paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
         text = "\n".join([markdown(result), *paper])
         write_atomically(options.out / f"{result.name}.md", text)
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
         print(markdown(result))
-    families = _examined(tables, options) if model in MICROS and len(seeds) > 1 else ()
-    drawn = {name: charts(of_table) for name, of_table in curves.items()}
-    html = page(results, papers, _command(options), drawn, families)
-    write_atomically(options.out / "tables.html", html)
-    print(options.out / "tables.html")
+    if model in MICROS and len(seeds) > 1:
+        _examine(tables, options)
+    print(options.out)
 
 
-def _examined(tables: Sequence[Table], options: argparse.Namespace) -> Sequence[Family]:
-    """The findings about hypotheses of these tables, which are also written and printed."""
+def _examine(tables: Sequence[Table], options: argparse.Namespace) -> None:
+    """Writes and prints the findings about hypotheses of these tables."""
     from codea1_jax.common.files import write_atomically
     from codea1_jax.reproduce.hypotheses import examine, hypotheses
     from codea1_jax.reproduce.write import hypotheses_markdown
@@ -211,13 +199,3 @@ def _examined(tables: Sequence[Table], options: argparse.Namespace) -> Sequence[
         text = hypotheses_markdown(families, len(options.seeds))
         write_atomically(options.out / "hypotheses.md", text)
         print(text)
-    return families
-
-
-def _command(options: argparse.Namespace) -> str:
-    """What makes these tables."""
-    words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
-    words += [] if options.model in MICROS else ["--as", options.as_ or "paper"]
-    words += ["--templates", options.templates] if options.templates else []
-    numbers = {"steps": options.steps, "questions": options.questions, "heldout": options.heldout}
-    return shlex.join([*words, *(word for name, n in numbers.items() if n for word in (f"--{name}", str(n)))])

@@ -46,12 +46,10 @@ class Command:
 
     @property
     def finished(self) -> bool:
-        """Whether the command has run to its end."""
         return (self.directory / self.done).exists()
 
     @property
     def log(self) -> Path:
-        """What the command prints."""
         return self.directory.with_name(f"{self.directory.name}.log")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.published import Published
@@ -20,28 +20,18 @@ STARTS = {"a1_from_sft": "sft"}  # whose Test LLM these methods start from
 
 QUESTIONS = "problems.jsonl"  # what `codea1 eval suites` writes
 
-REWARDS = (("code reward", "code/reward"), ("test reward", "test/reward"))
-BOOK = (
-    ("pass rate on the book", "book/pass_rate"),
-    ("tests added to the book", "book/added"),
-    ("tests removed from the book", "book/removed"),
-)
-PASS_RATE = ("pass rate", "pass_rate")
-VALIDITY = ("validity", "test/validity")
-CURVES = {
-    "alpha": REWARDS,
-    "components": (*REWARDS, PASS_RATE),
-    "rewards": (*REWARDS, PASS_RATE, VALIDITY),
-    "objectives": (*REWARDS, PASS_RATE, VALIDITY),
-    "dynamics": (
-        *REWARDS,
-        VALIDITY,
-        PASS_RATE,
-        *BOOK,
-        ("tokens, Code LLM (self_play: both roles)", "code/response_tokens"),
-        ("tokens, Test LLM", "test/response_tokens"),
-    ),
+DYNAMICS = {
+    "code reward": "code/reward",
+    "test reward": "test/reward",
+    "validity": "test/validity",
+    "pass rate": "pass_rate",
+    "pass rate on the book": "book/pass_rate",
+    "tests added to the book": "book/added",
+    "tests removed from the book": "book/removed",
+    "tokens, Code LLM (self_play: both roles)": "code/response_tokens",
+    "tokens, Test LLM": "test/response_tokens",
 }
+"""Columns of the table of training, each with its metric."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +56,7 @@ class Model:
 class TableRow:
     """A line of a table, by seed.
 
-    figures: for every column those whose mean it shows, none where it shows nothing. run: the training whose curves are
-    drawn, if there is one.
+    figures: for every column those whose mean it shows, none where it shows nothing. run: its training, if any.
     """
 
     name: str
@@ -75,7 +64,7 @@ class TableRow:
     run: Callable[[int], Command | None]
 
     def commands(self, seed: int) -> tuple[Command, ...]:
-        """All that must have run before its figures and curves are there."""
+        """All that must have run before its figures are there."""
         run = self.run(seed)
         measured = (figure.command for column in self.figures(seed) for figure in column)
         return tuple(dict.fromkeys((*(() if run is None else (run,)), *measured)))
@@ -83,16 +72,14 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, the paper's or not. columns: titles; curves: titles, each with the metric of training that is drawn."""
+    """A table, the paper's or not. columns: titles."""
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    curves: tuple[tuple[str, str], ...] = ()
 
 
-@runtime_checkable
 class Lab(Protocol):
     """How models are trained, and by what they are measured."""
 
@@ -101,7 +88,7 @@ class Lab(Protocol):
         ...
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The titles of what is measured; none for a table of curves alone."""
+        """The titles of what is measured; none for the table of training."""
         ...
 
     def rules(self, columns: Collection[str]) -> str:
@@ -129,9 +116,7 @@ def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
             TableRow(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
             for row, methods in paper.rows.items()
         )
-        curves = CURVES.get(name, ())
-        columns = lab.columns(name) or tuple(title for title, _ in curves)
-        made[name] = Table(name, paper.title, columns, tuple(rows), curves)
+        made[name] = Table(name, paper.title, lab.columns(name) or tuple(DYNAMICS), tuple(rows))
     return made
 
 

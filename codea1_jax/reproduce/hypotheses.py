@@ -54,12 +54,10 @@ class Finding:
 
     @property
     def certain(self) -> bool:
-        """Whether rows differ, by the adjusted p value."""
         return self.adjusted < LEVEL
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
         if self.difference is None:
             return "not measured"
         expected = self.hypothesis.expected
@@ -82,7 +80,6 @@ class Family:
 
 
 def hypotheses() -> tuple[Hypothesis, ...]:
-    """All that are stated, in order."""
     text = (resources.files("codea1_jax.reproduce") / "hypotheses.yaml").read_text(encoding="utf-8")
     return tuple(Hypothesis(**entry) for entry in yaml.safe_load(text))
 

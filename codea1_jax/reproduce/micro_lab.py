@@ -9,7 +9,6 @@ from pathlib import Path
 from codea1_jax.reproduce.commands import Command, Needs, Words, evaluate, train
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
-from codea1_jax.reproduce.training import OF_TRAINING
 from configs import MICROS
 from data_pipeline import micro
 
@@ -32,45 +31,30 @@ COLUMNS = {
         HARD,
         ("trivial tests", "trivial_tests"),
         ("distinct tests", "distinct_tests"),
-        ("relapse", "relapse"),
-        ("forgetting", "forgetting"),
-        ("reward above truth", "reward_above_truth"),
     ),
 }
-RULES = {
-    "pass@5": "pass@5, mut@5 and Mul are by the protocol heldout, which is ours: not to be compared with the paper's.",
-    "relapse": "Relapse, forgetting and the reward above truth are of training: the programs that fail what the "
-    "mistake book remembers, in the last fifth of the steps; how much worse questions are solved than they once were; "
-    "and the reward of programs in the last fifth minus avg@8 on held-out questions.",
-}
+RULE = "pass@5, mut@5 and Mul are by the protocol heldout, which is ours: not to be compared with the paper's."
+# More than the presets' (micro-hard's are as they are), since that leaves fewer programs to learn from and every method
+# can only sharpen what the warm start has begun to learn.
+START = ("warm_start.steps=1400", "warm_start.code_weight=4.0")
+PROGRAMS = 8  # N of test-time collaboration
 
 
 @dataclass(frozen=True)
 class MicroLab:
-    """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
-
-    black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
-    knows how it is asked. warm_start_steps, code_weight: more than the presets' (micro-hard's are as they are), since
-    that leaves fewer programs to learn from and every method can only sharpen what the warm start has begun to learn.
-    programs: N of test-time collaboration.
-    """
+    """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start."""
 
     folder: Path
     steps: int = 40
     problems: int = 256
     heldout: int = 256
     model: str = MICROS[0]
-    black_box: float = 0.25
-    warm_start_steps: int = 1400
-    code_weight: float = 4.0
-    programs: int = 8
 
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
         """Without figures of tests; in the collaboration pairs of models alone, where one program is a column."""
         tables = {}
         for name, paper in papers.items():
             about = "held-out questions" if name in COLUMNS else "by training step"
-            about += " and training" if OF_TRAINING.keys() & dict(COLUMNS.get(name, ())).values() else ""
             title = f"{paper.title.partition(',')[0]}, {about}"
             pairs = name == "collaboration"
             rows = {row: methods for row, methods in paper.rows.items() if len(methods) == 2 or not pairs}
@@ -78,12 +62,10 @@ class MicroLab:
         return tables
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Figures on held-out questions."""
         return tuple(title for title, _ in COLUMNS.get(table, ()))
 
     def rules(self, columns: Collection[str]) -> str:
-        """Those of tests, which are not the paper's, and what figures of training are."""
-        return " ".join(rule for column, rule in RULES.items() if column in columns)
+        return RULE if "pass@5" in columns else ""
 
     def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
         """A training run. Those of a seed wait for its base, which makes the warm start that they all begin with."""
@@ -97,7 +79,6 @@ class MicroLab:
         return Model(str(run.directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
-        """Tests for the training questions."""
         writer = trained(self, author, seed)
         return self._evaluate("suites", f"suites-{author}-seed{seed}", self.train_file(seed), (writer,), ())
 
@@ -108,7 +89,7 @@ class MicroLab:
             [measuring] = models[0].needs
         else:
             coder, tester = methods
-            name, more = f"collaboration-{coder}-{tester}-seed{seed}", ("--n", str(self.programs))
+            name, more = f"collaboration-{coder}-{tester}-seed{seed}", ("--n", str(PROGRAMS))
             measuring = self._evaluate("collaboration", name, self.heldout_file, models, more)
         return tuple((Figure(measuring, key),) for _, key in COLUMNS.get(table, ()))
 
@@ -134,8 +115,6 @@ class MicroLab:
         return evaluate(self.folder / name, kind, str(data), options, needs)
 
     def _overrides(self, seed: int) -> tuple[str, ...]:
-        """What every run of the laboratory changes in its preset."""
-        start = f"warm_start.steps={self.warm_start_steps}", f"warm_start.code_weight={self.code_weight}"
         return (
             f"run.seed={seed}",
             f"train.steps={self.steps}",
@@ -143,8 +122,8 @@ class MicroLab:
             f"train.questions={max(1, min(16, self.problems // 4))}",
             f"data.problems={self.problems}",
             f"data.heldout_problems={self.heldout}",
-            f"warm_start.black_box={self.black_box}",
-            *(() if self.form is micro.HARD else start),
+            "warm_start.black_box=0.25",  # self-play is asked for tests without seeing a program
+            *(() if self.form is micro.HARD else START),
             f"eval.every={self.steps}",
             f"checkpoint.every={self.steps}",
             "checkpoint.keep_last=1",

@@ -66,15 +66,12 @@ class PaperLab:
     templates: str | None = None
 
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
-        """All of them."""
         return dict(papers)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """As in the paper."""
         return COLUMNS.get(table, ())
 
     def rules(self, columns: Collection[str]) -> str:
-        """Those of presets and evaluations, whatever the columns."""
         reading, limits = (PAPER, f"{PAPER} (10 s, after training 20 s)") if self.as_paper else ("commonmark", "ours")
         presets = "MODEL/METHOD_paper" if self.as_paper else "MODEL/METHOD"
         return (
@@ -97,7 +94,6 @@ class PaperLab:
         return Model(str(directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
-        """Tests for the training questions."""
         model = trained(self, author, seed)
         needs = (*self.preparing_data, *model.needs)
         source = ("--model", model.place)

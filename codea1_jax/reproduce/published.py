@@ -9,23 +9,19 @@ from typing import Any
 
 import yaml
 
-Curve = Sequence[tuple[int, float]]
-"""Points (step, value) of a published figure, read off by eye; shares in percent."""
-
 
 @dataclass(frozen=True)
 class Published:
     """A table of the paper.
 
     rows: their methods, or the Code LLM's and the Test LLM's. models: every row's figures in percent, by model, in the
-    order of `columns`. curves: of training, by title and row.
+    order of `columns`.
     """
 
     title: str
     rows: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...]
     models: Mapping[str, Mapping[str, Sequence[float]]]
-    curves: Mapping[str, Mapping[str, Curve]]
 
     def figure(self, model: str, row: str, column: str) -> float | None:
         """A figure in percent; None if the paper has none there."""
@@ -43,7 +39,6 @@ class Published:
 
 
 def published() -> dict[str, Published]:
-    """The paper's tables, by name."""
     return {name: _table(tree) for name, tree in _read("published.yaml").items()}
 
 
@@ -54,15 +49,11 @@ def extensions() -> dict[str, Published]:
 
 def _table(tree: Mapping[str, Any]) -> Published:
     rows = {row: (methods,) if isinstance(methods, str) else tuple(methods) for row, methods in tree["rows"].items()}
-    curves = {
-        title: {row: tuple((step, float(points[step])) for step in sorted(points)) for row, points in lines.items()}
-        for title, lines in tree.get("curves", {}).items()
-    }
     figures = {
         model: {row: tuple(map(float, values)) for row, values in lines.items()}
         for model, lines in tree.get("figures", {}).items()
     }
-    return Published(tree["title"], rows, tuple(tree.get("columns", ())), figures, curves)
+    return Published(tree["title"], rows, tuple(tree.get("columns", ())), figures)
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,6 @@ class Choices:
 
 
 def choices() -> Choices:
-    """What the paper leaves open."""
     tree = _read("choices.yaml")
     known = {name: Choice(name, **choice) for name, choice in tree["choices"].items()}
     methods = {method: tuple(known[name] for name in names) for method, names in tree["methods"].items()}

@@ -11,9 +11,10 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published
-from codea1_jax.reproduce.training import OF_TRAINING, last_evaluation
+from codea1_jax.run.telemetry import METRICS_FILE
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,6 @@ class Cell:
 
     @property
     def surplus(self) -> float | None:
-        """How much more it is than the paper's."""
         return None if self.paper is None else self.mean.value - self.paper
 
     @property
@@ -124,12 +124,12 @@ def read_column(figures: Sequence[Figure]) -> Mean | None:
 
 
 def read_figure(figure: Figure) -> Mean | None:
-    """A finished command's figure, in percent: an evaluation's, or a run's, of training or of its last evaluation."""
+    """A finished command's figure, in percent: an evaluation's, or that of a run's last evaluation."""
     directory = figure.command.directory
     summary: dict[str, Any] = json.loads((directory / figure.command.done).read_text())
     if "benchmarks" not in summary:
-        of_training = OF_TRAINING.get(figure.key)
-        value = of_training(directory) if of_training else last_evaluation(directory, figure.key)
+        evaluations = [line for line in read_lines(directory / METRICS_FILE) if line["kind"] == "eval"]
+        value = evaluations[-1].get(f"eval/{figure.key}")
         return None if value is None else Mean(value, None)
     measured = summary["benchmarks"]
     found = measured.get(figure.benchmark, {}) if figure.benchmark else next(iter(measured.values()))

@@ -30,7 +30,6 @@ def _legend(result: Result) -> str:
 
 
 def published_markdown(table: Published) -> str:
-    """The paper's own figures, for every model it has them for."""
     rows = [
         [f"{name}, {model}", *(f"{value:.2f}" for value in values)]
         for model, figures in table.models.items()
@@ -55,23 +54,22 @@ def comma_separated(result: Result) -> str:
 
 
 def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
-    """A table of findings for every family."""
     head = ["claim", "measured", "difference", "p", "adjusted p", "verdict"]
     sections = []
     for family in families:
         rows = []
         for finding in family.findings:
             stated = finding.hypothesis
-            difference = "–" if finding.difference is None else spelled(finding.difference, sign=True)
+            difference = "–" if finding.difference is None else _spelled(finding.difference, sign=True)
             verdict = f"**{finding.verdict}**" if finding.certain else finding.verdict
             measured = f"{stated.measure}: {stated.row} − {stated.against} (`{stated.table}`)"
-            p, adjusted = spelled_p(finding.p), spelled_p(finding.adjusted)
+            p, adjusted = _spelled_p(finding.p), _spelled_p(finding.adjusted)
             rows.append([stated.claim, measured, difference, p, adjusted, verdict])
-        sections.append(f"### {family.title}\n\n{_pipes(head, rows)}\n{tested_how(family, seeds)}\n")
+        sections.append(f"### {family.title}\n\n{_pipes(head, rows)}\n{_tested_how(family, seeds)}\n")
     return "\n".join(sections)
 
 
-def tested_how(family: Family, seeds: int) -> str:
+def _tested_how(family: Family, seeds: int) -> str:
     """By which tests, and for how many comparisons the p values are adjusted."""
     missing = family.size - family.measured
     return (
@@ -81,8 +79,7 @@ def tested_how(family: Family, seeds: int) -> str:
     )
 
 
-def spelled_p(p: float | None) -> str:
-    """A p value to three places; a dash for None."""
+def _spelled_p(p: float | None) -> str:
     if p is None:
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -96,14 +93,13 @@ def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _text_of(cell: Cell | None) -> str:
     if cell is None:
         return "–"
-    text = spelled(cell.mean)
+    text = _spelled(cell.mean)
     if cell.gain is not None:
-        gain = spelled(cell.gain, sign=True)
+        gain = _spelled(cell.gain, sign=True)
         text += f" (**{gain}**)" if cell.certain else f" ({gain})"
     return text if cell.paper is None else f"{text}; {cell.paper:.2f} [{cell.surplus:+.1f}]"
 
 
-def spelled(mean: Mean, *, sign: bool = False) -> str:
-    """A mean and its margin, to a tenth of a percent."""
+def _spelled(mean: Mean, *, sign: bool = False) -> str:
     value = f"{mean.value:+.1f}" if sign else f"{mean.value:.1f}"
     return value if mean.margin is None else f"{value} ± {mean.margin:.1f}"

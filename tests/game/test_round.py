@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 import yaml
@@ -17,8 +16,6 @@ from codea1_jax.config import Config, MethodConfig, RewardConfig, RolloutConfig,
 from codea1_jax.game import export
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import play_round
-from codea1_jax.reproduce.forgetting import forgetting
-from codea1_jax.run.telemetry import rollout_lines, write_rollouts
 from data_pipeline import Problem
 from data_pipeline.responses import program_in
 from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError, SandboxPool, Test
@@ -249,14 +246,6 @@ def test_what_a_round_did_with_the_book_is_counted(rounds):
     # programs that execute, passed of faced: gcd 4 + 1 + 0 of 12, search 5 + 5 + 3 of 15; the pages lose 2 and 5 tests
     shares = {"book/pass_rate": pytest.approx(18 / 27), "book/relapse": pytest.approx(3 / 6)}
     assert second == {**shares, "book/added": 0.0, "book/removed": 7.0}
-
-
-def test_forgetting_is_read_from_what_rounds_record(rounds, tmp_path):
-    for step, played in enumerate(rounds, start=1):
-        records = [export.question_record(step, each, {"code": str, "test": str}) for each in played.values()]
-        write_rollouts(tmp_path, step, rollout_lines(records))
-    first, last = ([fmean(p.passed for p in played[name].programs) for name in rounds[1]] for played in rounds)
-    assert forgetting(tmp_path) == pytest.approx(100 * (fmean(first) - fmean(last)))
 
 
 def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,9 @@ from codea1_jax.evals.heldout import HeldOut, code_metrics, suite_metrics
 from codea1_jax.reproduce.commands import Command, in_order
 from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Table, TableRow, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
-from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.paper_lab import TESTS
 from codea1_jax.reproduce.published import Published, choices, extensions, published
 from codea1_jax.reproduce.results import Result, mean, read_table
-from codea1_jax.reproduce.training import OF_TRAINING
 from codea1_jax.reproduce.write import comma_separated, markdown
 from codea1_jax.run.summary import FIGURES
 from configs import MICROS
@@ -51,7 +48,7 @@ def run(folder: Path, name: str, seed: int, **figures: float) -> Command:
     return Command(directory, ("codea1", "train"), "summary.json", "training")
 
 
-PAPER = Published("A title", {}, ("other", "good"), {"1.5b": {"best_<one>": (1.0, 30.0)}}, {})
+PAPER = Published("A title", {}, ("other", "good"), {"1.5b": {"best_<one>": (1.0, 30.0)}})
 
 
 @pytest.fixture
@@ -98,28 +95,6 @@ def test_the_same_figures_in_markdown_and_csv(result):
     assert float(rows[2]["gain"]) == 11
 
 
-def test_the_page_shows_every_row_and_needs_nothing_else(result):
-    class Reader(HTMLParser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.texts: list[str] = []
-            self.links: list[str] = []
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            self.links += [value for name, value in attrs if name in ("src", "href") and value]
-
-        def handle_data(self, data: str) -> None:
-            self.texts.append(data.strip())
-
-    html = page([result], published(), "codea1 reproduce t", {})
-    reader = Reader()
-    reader.feed(html)
-    assert {"best_<one>", "31.0 ± 52.2", "+11.0 ± 2.5", "A title"} <= set(reader.texts)
-    assert all(link.startswith("#") for link in reader.links)
-    assert "@import" not in html and "url(" not in html
-    assert html == page([result], published(), "codea1 reproduce t", {})
-
-
 def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():
     for table in published().values():
         assert all(len(row) == len(table.columns) for rows in table.models.values() for row in rows.values())
@@ -153,7 +128,7 @@ def test_every_command_of_every_table_is_one_that_can_be_given(model, tmp_path):
 def test_every_column_is_a_figure_that_an_evaluation_gives():
     problem = Problem("one", "?", "def f():\n    return 1", "f", (), mutants=("def f():\n    return 2",))
     evaluated = (*code_metrics(8), *suite_metrics(HeldOut({problem: {}}, {problem: (0,)})))
-    known = {*FIGURES, *(name.removeprefix("eval/") for name in evaluated), "best_of_n", *OF_TRAINING}
+    known = {*FIGURES, *(name.removeprefix("eval/") for name in evaluated), "best_of_n"}
     for name, columns in COLUMNS.items():
         assert {key for _, key in columns} <= known, name
 
@@ -193,7 +168,7 @@ def test_a_mean_of_benchmarks_has_the_interval_of_independent_figures_and_the_pa
     row = TableRow(
         "a1", lambda _seed: ((first,), (second,), (first, second), (), (Figure(one, "avg", "third"),)), lambda _: None
     )
-    paper = Published("T", {}, ("first", "second", "mean"), {"7b": {"a1": (41.5, 60.0, 50.75)}}, {})
+    paper = Published("T", {}, ("first", "second", "mean"), {"7b": {"a1": (41.5, 60.0, 50.75)}})
     made = Table("code", "T", ("first", "second", "mean", "nothing", "absent"), (row,))
     result = read_table(made, (0,), paper, "7b")
     means = [cell and (cell.mean.value, cell.mean.margin, cell.paper, cell.surplus) for cell in result.lines[0].cells]
@@ -204,7 +179,6 @@ def test_a_mean_of_benchmarks_has_the_interval_of_independent_figures_and_the_pa
     )
     line, *_ = csv.DictReader(io.StringIO(comma_separated(result)))
     assert (float(line["margin"]), float(line["paper"]), float(line["difference"])) == (3, 41.5, -1.5)
-    assert "paper 41.50 (-1.5)" in page([result], {"code": paper}, "codea1 reproduce code", {})
 
 
 def test_every_method_of_the_tables_says_what_the_paper_leaves_open():

@@ -1,6 +1,6 @@
 // Line and stacked charts in SVG, with a legend that doubles as the readout and switches series on and off.
 //
-// A chart is {title, unit, stacked?, markers?, smooth?, series: [{label, style, steps, values, low?, high?, faint?}]}; `style` is
+// A chart is {title, unit, stacked?, markers?, smooth?, series: [{label, style, steps, values, low?, high?}]}; `style` is
 // the number of a color, marker and dash. Point at it, or focus it and use the arrow keys, to read any step.
 
 const CHART_HEIGHT = 210;
@@ -123,8 +123,7 @@ function lineLayer(one, spec, x, y) {
   const group = svgElement("g", { class: `series-${one.style + 1}` });
   if (one.low) group.append(svgElement("path", { class: "band", d: between(one.steps, one.low, one.high, x, y) }));
   if (one.raw) group.append(svgElement("path", { class: "line raw", d: path(one.steps, one.raw, x, y) }));
-  const line = one.faint ? "line raw" : "line";
-  group.append(svgElement("path", { class: line, d: path(one.steps, one.values, x, y), "stroke-dasharray": DASHES[one.style % 6] }));
+  group.append(svgElement("path", { class: "line", d: path(one.steps, one.values, x, y), "stroke-dasharray": DASHES[one.style % 6] }));
   const alone = one.steps.length === 1;
   if (spec.markers || alone) {
     const shape = MARKERS[one.style % 6];
