@@ -6,7 +6,7 @@ Nothing of the problem but its question is used to choose: a test counts with th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import compress
 from operator import not_
@@ -25,48 +25,19 @@ from data_pipeline.benchmark import Benchmark
 from sandbox import Judge, Outcome, Status, SuiteTest
 
 SUITES_FILE = "suites.jsonl"
-CHOICES_FILE = "choices.jsonl"
 KS = (1, 2, 4, 8, 16, 32, 64)  # programs among which one is chosen
 
 # By problem id and the index of the program that the Test LLM was shown.
 Suites = dict[tuple[str, int], Sequence[SuiteTest]]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which program was taken, by how many of the tests each passes."""
-
-    task_id: str
-    tests: int
-    passes: tuple[int, ...]
-
-    def chosen(self, among: int | None = None) -> int:
-        """The index of the program, of the first `among` (None: of all), that passes most; of several the first."""
-        passes = self.passes[:among]
-        return passes.index(max(passes))
-
-
-def submit_choice(
-    judge: Judge, problem: Problem, programs: Sequence[str], suites: Sequence[Sequence[SuiteTest]]
-) -> Callable[[], Choice]:
-    """Submits a problem's programs with the tests written for them; what is returned waits for the last answer.
-
-    Equal programs are run once. Raises SandboxError there if the judge fails.
-    """
-    tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
-    verdicts = _submit_tests(judge, problem, programs, tests)
-
-    def result() -> Choice:
-        passed = verdicts()
-        return Choice(problem.id, len(tests), tuple(sum(passed[program]) for program in programs))
-
-    return result
-
-
-def _submit_tests(
+def submit_tests(
     judge: Judge, problem: Problem, programs: Sequence[str], tests: Sequence[SuiteTest]
 ) -> Callable[[], dict[str, tuple[bool, ...]]]:
-    """Submits each different program with all tests; what is returned waits for which of them it passes."""
+    """Submits each different program with all tests; what is returned waits for which of them it passes.
+
+    Raises SandboxError there if the judge fails.
+    """
     stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
     whole = {program: problem.preamble + task_of(problem).judged(program, problem) for program in programs}
     calls = [test.call for test in tests]
@@ -106,7 +77,7 @@ def solve(problem: Problem, coder: Player, tester: Player, samples: int, judge: 
     requests = [suite_request(problem, program, number=i) for i, program in enumerate(programs)]
     suites = {i: written.suite.tests for i, (written,) in tester.suites(requests)}
     tests = tuple(dict.fromkeys(test for i in sorted(suites) for test in suites[i]))
-    passed = _submit_tests(judge, problem, programs, tests)()
+    passed = submit_tests(judge, problem, programs, tests)()
     spelled = [task_of(problem).spelled(test, problem) for test in tests]
     survivors = [
         Survivor(program, count, sum(passed[program]), tuple(compress(spelled, map(not_, passed[program]))))
@@ -134,23 +105,24 @@ def evaluate_collaboration(
     programs = _programs(benchmark.problems, journal)
     suites = _suites(programs, tester, journal)
 
-    def choose(done: Collection[str]) -> Iterator[Choice]:
-        pending = [
-            submit_choice(judge, problem, written, [suites[problem.id, i] for i in _distinct(written)])
-            for problem, written in programs.items()
-            if problem.id not in done
-        ]
-        return (choice() for choice in pending)
-
-    choices = journal.completed(CHOICES_FILE, Choice, choose)
+    pending = {}
+    for problem, written in programs.items():
+        tests = dict.fromkeys(test for i in _distinct(written) for test in suites[problem.id, i])
+        pending[problem] = submit_tests(judge, problem, written, tuple(tests))
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
-    for source, figures in alone["benchmarks"].items():
-        ids = [problem.id for problem in programs if problem.source == source]
-        passed = {name: [status == Status.PASSED for status in statuses[name]] for name in ids}
-        unjudged = [0.0] * (benchmark.sizes[source] - len(ids))
+    solved: dict[str, dict[str, list[float]]] = {}
+    for problem, passes in pending.items():
+        passed = passes()
+        counts = [sum(passed[program]) for program in programs[problem]]
+        of_source = solved.setdefault(problem.source, {})
         for k in [k for k in KS if k <= samples] + [None]:
-            solved = [float(passed[name][choices[name].chosen(k)]) for name in ids]
-            figures[f"best_of_{k or 'n'}"] = asdict(estimate([*solved, *unjudged]))
+            chosen = counts.index(max(counts[:k]))  # of equals the first
+            right = float(statuses[problem.id][chosen] == Status.PASSED)
+            of_source.setdefault(f"best_of_{k or 'n'}", []).append(right)
+    for source, figures in alone["benchmarks"].items():
+        for name, shares in solved.get(source, {}).items():
+            unjudged = [0.0] * (benchmark.sizes[source] - len(shares))
+            figures[name] = asdict(estimate([*shares, *unjudged]))
     return alone
 
 

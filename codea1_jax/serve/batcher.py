@@ -136,11 +136,6 @@ class Batcher:
         """Orders that wait or are being decoded."""
         return len(self._arrived) + len(self._jobs)
 
-    @property
-    def waiting_orders(self) -> int:
-        """Orders that are not prefilled yet."""
-        return len(self._arrived) + self._rollout.schedule.num_queued
-
     def submit(self, orders: Sequence[Order]) -> Channel:
         """Has the orders decoded; what comes of all of them is in one channel. Call it where an event loop runs.
 
@@ -152,8 +147,9 @@ class Batcher:
         with self._changed:
             if self._over is not None:
                 raise self._over
-            if self.waiting_orders + len(orders) > self.limits.waiting:
-                raise Busy(f"{self.waiting_orders} requests wait already; try again")
+            waiting = len(self._arrived) + self._rollout.schedule.num_queued
+            if waiting + len(orders) > self.limits.waiting:
+                raise Busy(f"{waiting} requests wait already; try again")
             self._arrived += [_Job(order, channel, self._bytes_of, self.tokenizer.eos_ids) for order in orders]
             self._changed.notify()
         return channel

@@ -2,7 +2,7 @@
 
 from scripted import silent
 
-from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
+from codea1_jax.evals.collaboration import evaluate_collaboration, submit_tests
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.evals.suites import write_dataset
@@ -19,14 +19,12 @@ PROGRAMS = {
 }
 
 
-def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answers(pool):
-    suites = [extract_suite(text, "f").tests for text in ("assert f(1) == 2\nassert f(0) == 0", "assert f(1) == 2", "")]
-    choice = submit_choice(pool, DOUBLE, PROGRAMS["double"], suites)()
-    assert (choice.tests, choice.passes, choice.chosen()) == (2, (1, 2, 1, 2), 1)
-    fooled = submit_choice(pool, DOUBLE, PROGRAMS["double"], [extract_suite("assert f(1) == 1", "f").tests])()
-    assert (fooled.passes, fooled.chosen()) == ((1, 0, 1, 0), 0)
-    untested = submit_choice(pool, NEGATE, PROGRAMS["negate"], [])()
-    assert (untested.passes, untested.chosen()) == ((0, 0, 0, 0), 0)
+def test_programs_pass_tests_by_the_stated_answers(pool):
+    tests = extract_suite("assert f(1) == 2\nassert f(0) == 0\nassert f(1) == 1", "f").tests
+    same, *_, twice = PROGRAMS["double"]
+    passed = submit_tests(pool, DOUBLE, PROGRAMS["double"], tests)()
+    assert (passed[same], passed[twice]) == ((False, True, True), (True, True, False))
+    assert set(submit_tests(pool, NEGATE, PROGRAMS["negate"], [])().values()) == {()}
 
 
 def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tmp_path):
