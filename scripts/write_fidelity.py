@@ -1,7 +1,7 @@
 """Refreshes docs/fidelity.md: parameter by parameter the paper, its code, the presets MODEL/METHOD_paper, the defaults.
 
 What the paper and its code do stands in the page itself. Of a row with a key, the last two columns are the presets'
-values; of what differs in every preset, all columns are those of `choices.yaml`. So neither is ever out of date.
+values.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from codea1_jax.config import Config, load
-from codea1_jax.reproduce.published import choices
 
 TARGET = Path(__file__).parent.parent / "docs" / "fidelity.md"
 PAPER_PRESET, DEFAULT_PRESET = "1.5b/a1_paper", "1.5b/a1"
-DIFFERS = "\n## What differs in every preset\n"
 ROW = re.compile(r"^\| ([^|]+) \| `([\w.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 """What a key means, the key, and what the paper and its code do."""
 
@@ -28,18 +26,14 @@ def value(config: Config, key: str) -> Any:
 
 
 def refreshed(page: str) -> str:
-    """The page with the presets' values, and the choices."""
+    """The page with the presets' values."""
     presets = [load(Config, preset) for preset in (PAPER_PRESET, DEFAULT_PRESET)]
 
     def row(match: re.Match[str]) -> str:
         meaning, key, *stated = match.groups()
         return f"| {' | '.join([meaning, f'`{key}`', *stated, *(shown(value(each, key)) for each in presets)])} |"
 
-    rows, title, differing = page.partition(DIFFERS)
-    for choice in choices().of_row(("a1",)):
-        line = f"| {choice.name} | {choice.open} | {choice.here} |"
-        differing = re.sub(rf"^\| {choice.name} \|.*", lambda _, line=line: line, differing, flags=re.MULTILINE)
-    return ROW.sub(row, rows) + title + differing
+    return ROW.sub(row, page)
 
 
 def shown(found: Any) -> str:

@@ -1,4 +1,4 @@
-"""The paper's tables: which methods their rows show, their figures, and what the paper leaves open."""
+"""The paper's tables, and others: which methods their rows show, and their figures."""
 
 from __future__ import annotations
 
@@ -54,35 +54,6 @@ def _table(tree: Mapping[str, Any]) -> Published:
         for model, lines in tree.get("figures", {}).items()
     }
     return Published(tree["title"], rows, tuple(tree.get("columns", ())), figures)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the paper and its code leave open, and what is chosen here. name: a word for it."""
-
-    name: str
-    open: str
-    here: str
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What presets fill in. methods: what each depends on; together: what putting two models together does."""
-
-    methods: Mapping[str, tuple[Choice, ...]]
-    together: tuple[Choice, ...]
-
-    def of_row(self, methods: tuple[str, ...]) -> tuple[Choice, ...]:
-        """What a row of a table depends on; nothing if the paper states it fully."""
-        own = (choice for method in methods for choice in self.methods[method])
-        return tuple(dict.fromkeys((*own, *(self.together if len(methods) > 1 else ()))))
-
-
-def choices() -> Choices:
-    tree = _read("choices.yaml")
-    known = {name: Choice(name, **choice) for name, choice in tree["choices"].items()}
-    methods = {method: tuple(known[name] for name in names) for method, names in tree["methods"].items()}
-    return Choices(methods, tuple(known[name] for name in tree["together"]))
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from scipy import stats
 from codea1_jax.config import Config, load
 from codea1_jax.evals.heldout import HeldOut, code_metrics, suite_metrics
 from codea1_jax.reproduce.commands import Command, in_order
-from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Table, TableRow, tables
+from codea1_jax.reproduce.experiments import Figure, Table, TableRow, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
 from codea1_jax.reproduce.paper_lab import TESTS
-from codea1_jax.reproduce.published import Published, choices, extensions, published
+from codea1_jax.reproduce.published import Published, extensions, published
 from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.write import comma_separated, markdown
 from codea1_jax.run.summary import FIGURES
@@ -179,15 +179,3 @@ def test_a_mean_of_benchmarks_has_the_interval_of_independent_figures_and_the_pa
     )
     line, *_ = csv.DictReader(io.StringIO(comma_separated(result)))
     assert (float(line["margin"]), float(line["paper"]), float(line["difference"])) == (3, 41.5, -1.5)
-
-
-def test_every_method_of_the_tables_says_what_the_paper_leaves_open():
-    opened = choices()
-    methods = {method for table in published().values() for row in table.rows.values() for method in row}
-    assert opened.methods.keys() == methods
-    names = {method: [choice.name for choice in found] for method, found in opened.methods.items()}
-    assert names["base"] == ["prompts"] and names["a1"][0] == "questions"
-    # Whatever learns or starts from another's models depends on what those depend on.
-    for method, author in (AUTHORS | STARTS).items():
-        assert set(names[author]) <= set(names[method]), method
-    assert [choice.name for choice in opened.of_row(("base", "base"))] == ["prompts", "collaboration"]
