@@ -58,28 +58,19 @@ def page(run_dir: Path) -> Page:
     return Page(build_report([run_dir]))
 
 
-def test_the_report_of_one_run_lies_in_its_directory(run_dir: Path) -> None:
-    assert build_report([run_dir]) == run_dir / "report.html"
-    assert build_report([run_dir], run_dir / "other.html") == run_dir / "other.html"
+def test_the_report_of_one_run_lies_in_its_directory_and_is_the_same_again(run_dir: Path) -> None:
+    first, again = build_report([run_dir]), build_report([run_dir], run_dir / "again.html")
+    assert (first, again) == (run_dir / "report.html", run_dir / "again.html")
+    assert first.read_bytes() == again.read_bytes()
 
 
-def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
-    assert build_report([run_dir]).read_bytes() == build_report([run_dir], run_dir / "again.html").read_bytes()
-
-
-def test_the_page_refers_to_nothing_outside_itself(page: Page) -> None:
-    links = [value for _, attributes in page.elements for name in ("src", "href") if (value := attributes.get(name))]
-    assert links
-    assert all(link.startswith("#") for link in links)
-    styles = "".join(text for tag, _, text in page.texts if tag == "style")
-    assert "url(" not in styles
-    assert "@import" not in styles
-
-
-def test_every_section_link_has_its_section(page: Page) -> None:
+def test_the_page_refers_to_nothing_but_its_own_sections(page: Page) -> None:
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {attributes["href"] for tag, attributes in page.elements if tag == "a"} <= {f"#{name}" for name in ids}
+    links = {value for _, attributes in page.elements for name in ("src", "href") if (value := attributes.get(name))}
+    assert links and links <= {f"#{name}" for name in ids}
+    styles = "".join(text for tag, _, text in page.texts if tag == "style")
+    assert "url(" not in styles and "@import" not in styles
 
 
 def test_the_policy_admits_our_script_and_style_alone_and_no_network(page: Page) -> None:
@@ -122,16 +113,13 @@ def test_a_hostile_run_name_is_only_text(tmp_path: Path) -> None:
     assert next(text for tag, _, text in page.texts if tag == "title").startswith(run.name)
 
 
-def test_curves_are_the_logged_figures(run_dir: Path, page: Page) -> None:
+def test_curves_are_the_logged_figures_next_to_configuration_versions_and_summary(run_dir: Path, page: Page) -> None:
     lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     metrics = page.data()["runs"][0]["metrics"]
     for kind, name in (("train", "code/reward"), ("eval", "eval/mul")):
         logged = [line for line in lines if line["kind"] == kind]
         assert metrics[kind]["step"] == [line["step"] for line in logged]
         assert metrics[kind][name] == pytest.approx([line[name] for line in logged], rel=1e-5)
-
-
-def test_configuration_versions_and_summary_are_in_the_page(run_dir: Path, page: Page) -> None:
     run = page.data()["runs"][0]
     assert run["config"] == (run_dir / "config.yaml").read_text()
     assert run["versions"] == json.loads((run_dir / "versions.json").read_text())

@@ -39,11 +39,8 @@ def test_evenly_spaced_keeps_both_ends_and_never_repeats() -> None:
         assert (chosen[0], chosen[-1]) == (0, length - 1)
 
 
-def test_no_rollouts_make_an_empty_choice(tmp_path: Path) -> None:
-    assert choose_rollouts(tmp_path, 1000).steps == ()
-
-
 def test_many_steps_are_thinned_and_the_page_knows_how_many_there_were(tmp_path: Path) -> None:
+    assert choose_rollouts(tmp_path, 1000).steps == ()
     for step in range(1, 31):
         write_rollouts(tmp_path, step, rollout_lines([question(step, f"seen once, at {step}")]))
     chosen = choose_rollouts(tmp_path, 100_000)
@@ -94,12 +91,9 @@ def test_runs_that_differ_only_in_their_seed_are_one_group(tmp_path: Path) -> No
     assert [run.group for run in read_runs(runs, 0)] == ["a1", "a1", "golden", "bare", "bare2"]
 
 
-def test_groups_of_the_same_short_name_stay_apart(tmp_path: Path) -> None:
+def test_groups_and_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{i}", {"alpha": alpha, "seed": i}) for i, alpha in enumerate((0.5, 0.5, 1.0, 1.0))]
     assert [run.group for run in read_runs(runs, 0)] == ["run0", "run0", "run2", "run2"]
-
-
-def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "a1" / "seed0"), make_run(tmp_path / "golden" / "seed0")]
     assert [run.name for run in read_runs(runs, 0)] == ["a1/seed0", "golden/seed0"]
 
