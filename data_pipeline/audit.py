@@ -105,7 +105,6 @@ def programs_of(problem: Problem) -> dict[str, dict[str, str]]:
 
 
 def trivial_programs(entry_point: str) -> tuple[str, ...]:
-    """The programs of `TRIVIAL`, in its order, as functions of that name."""
     head = f"def {entry_point}(*args, **named):\n    "
     return tuple(head + "\n    ".join(lines) + "\n" for lines in TRIVIAL.values())
 

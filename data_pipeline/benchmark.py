@@ -101,7 +101,6 @@ class TaskResult:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many samples there are, and how many of them passed the whole check."""
         return len(self.statuses), self.statuses.count(Status.PASSED)
 
 
@@ -206,7 +205,6 @@ def _in_turn(check: Callable[[], CheckResult]) -> Future[CheckResult]:
 
 
 def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
-    """The verdicts where the problem's checker decides which outputs are right."""
     asked = job.execution()
     execution = judge.submit(asked).result()
     outcomes = dict(zip(asked.calls, execution.outcomes, strict=True))

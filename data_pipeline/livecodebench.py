@@ -55,7 +55,6 @@ def check(candidate):
 
 
 def _of_method(row: Row, name: str, question: str, tests: Sequence[Row]) -> Problem:
-    """A problem of LeetCode's: tests call a method of `Solution`, with arguments that are JSON, one a line."""
     method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
     try:
         samples = [

@@ -45,7 +45,6 @@ def sample_mutants(program: str, count: int, seed: int) -> tuple[str, ...]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
-    """What a node may be given in one of its fields: the field, and the new value."""
     match node:
         case ast.Compare(ops=[*ops]):
             for i, op in enumerate(ops):

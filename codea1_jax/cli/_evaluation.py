@@ -94,7 +94,6 @@ class Evaluation:
             yield judge, progress
 
     def report(self, results: Mapping[str, Any]) -> int:
-        """Writes the results, prints them, and returns the exit code."""
         from codea1_jax.run.telemetry import versions
 
         whole = {
@@ -194,7 +193,7 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
 
     config: dict[str, Any] = {"command": f"eval {kind}", "data": options.data}
     config |= {name: str(getattr(options, name)) for name in CHOSEN_BY if getattr(options, name, None)}
-    config |= {name: getattr(options, name) for name in ("protocol", "limits", "wrong_answers") if name in options}
+    config |= {name: getattr(options, name) for name in ("protocol", "limits") if name in options}
     if options.environment is not None:
         config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))

@@ -66,7 +66,6 @@ def paper_lab(options: argparse.Namespace) -> PaperLab:
 
 
 def _named_places(words: Iterable[str]) -> dict[str, str]:
-    """NAME=PLACE, by name."""
     known = (KODCODE, *PLACES)
     places = {}
     for word in words:

@@ -54,13 +54,6 @@ def add(commands: Commands) -> None:
     suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
     _add_source(suites, _TESTS)
     _add_count(suites, "suites", 1)
-    suites.add_argument(
-        "--wrong-answers",
-        choices=("drop", "correct"),
-        default="drop",
-        help="tests whose stated answer the solution does not give: drop them, or correct the answer; "
-        "default: %(default)s",
-    )
     _add_common(suites, _suites)
 
 
@@ -170,7 +163,6 @@ def _tests(options: argparse.Namespace) -> int:
 
 
 def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, judge: Judge) -> dict[str, Any]:
-    """The figures that a run logs of tests, on questions whose solutions pass their own tests."""
     from codea1_jax.config import EvalConfig
     from codea1_jax.evals.heldout import evaluate_tests, prepare
     from codea1_jax.training.answers import suite_size
@@ -214,7 +206,5 @@ def _suites(options: argparse.Namespace) -> int:
     evaluation = Evaluation(options, "suites")
     tester = evaluation.player("test", read_tests)
     with evaluation.judging("problems") as (judge, progress):
-        results = write_dataset(
-            evaluation.problems, tester, options.n, options.wrong_answers, judge, evaluation.journal, progress
-        )
+        results = write_dataset(evaluation.problems, tester, options.n, judge, evaluation.journal, progress)
     return evaluation.report(results)

@@ -56,7 +56,6 @@ def add(commands: Commands) -> None:
 
 
 def _add_larger(real: argparse._ArgumentGroup) -> None:
-    """The options of the paper's models."""
     real.add_argument("--hardware", help=f"what presets are laid out for, as in v5e:4x4 or h100:8; or {LOCAL}")
     real.add_argument(
         "--as",
@@ -142,7 +141,6 @@ def _check_budget(commands: Sequence[Command]) -> None:
 
 
 def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
-    """Writes the micro world's questions, which evaluating commands read."""
     from codea1_jax.common.files import naming
     from data_pipeline import micro, problem_files
 

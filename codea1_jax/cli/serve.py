@@ -83,7 +83,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _load(place: str, role: str | None) -> tuple[Policy, Params]:
-    """The policy and its parameters on the first device, in bfloat16 unless that is a CPU."""
     import jax
     import jax.numpy as jnp
 

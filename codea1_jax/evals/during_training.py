@@ -29,7 +29,6 @@ class Evaluation:
 
     @property
     def tested(self) -> tuple[Problem, ...]:
-        """The held-out questions that have golden tests."""
         return tuple(problem for problem in self.heldout.problems if problem.golden_tests)
 
     @property

@@ -99,7 +99,6 @@ class Endpoint:
 
 
 def messages(request: AnyRequest, suite_size: int, templates: Templates = OUR_TEMPLATES) -> list[Message]:
-    """The conversation that asks for a program, a suite, or one more test function."""
     problem, task = request.problem, task_of(request.problem)
     if isinstance(request, ConversationRequest):
         return task.test_function_messages(problem, request.earlier, templates)

@@ -135,7 +135,6 @@ def evaluate_tests(
 def _score_against_mutant(
     player: Player, judge: Judge, problems: Sequence[Problem], suites: int, suite_size: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
-    """Suites against one wrong program of each question, a different one from question to question."""
     targets = [i % len(p.mutants) if p.mutants else None for i, p in enumerate(problems)]
     shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
     written = _sample(player, problems, shown, suites, stream)
@@ -182,7 +181,6 @@ def _estimates(**shares: Sequence[float | None]) -> dict[str, Estimate]:
 def _sample(
     player: Player, problems: Sequence[Problem], shown: Sequence[str], suites: int, stream: tuple[int, ...]
 ) -> list[list[tuple[SuiteTest, ...]]]:
-    """For every problem, the tests of `suites` suites written against the program shown."""
     requests = [
         SuiteRequest(p, program, suites, (*stream, i))
         for i, (p, program) in enumerate(zip(problems, shown, strict=True))
@@ -203,7 +201,6 @@ class _ReferenceOutcomes:
     stated: Mapping[SuiteTest, str | None]
 
     def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
-        """`val` of the test reward."""
         calls = [t.call for t in suite]
         reference = [self.reference[call] for call in calls]
         stated, tolerance = [self.stated[t] for t in suite], self.problem.tolerance
@@ -257,7 +254,6 @@ def _gather_outcomes(
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
-    """The first test of each round whose call is new."""
     chosen: dict[str, SuiteTest] = {}
     for suite in rounds:
         chosen |= next(({test.call: test} for test in suite if test.call not in chosen), {})

@@ -22,7 +22,6 @@ def read_tests(responses: Sequence[str], entry_point: str) -> tuple[str, ...]:
 
 
 def spoken(response: str) -> str:
-    """The response without what was thought before it."""
     return response.split("</think>")[1] if "</think>" in response else response
 
 

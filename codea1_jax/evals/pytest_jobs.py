@@ -71,7 +71,6 @@ class PytestRun:
 
 
 def pytest_job(program: str, tests: str, seconds: float, *flags: str) -> Job:
-    """A module of tests on a program of the function, with pytest's `flags`."""
     files = {"mod.py": f"{HEADER}\n{program}", "test.py": f"{HEADER}{IMPORT_ALL}\n{tests}"}
     limits = Limits(seconds, seconds, seconds, memory_mb=MEMORY_MB)
     arguments = ", ".join(map(repr, flags))

@@ -15,7 +15,6 @@ _PROGRAM, _SUITE, _TEST_FUNCTION = 0, 1, 3  # kinds of requests, for their rando
 
 
 def program_requests(problems: Sequence[Problem], samples: int, stream: tuple[int, ...] = ()) -> list[ProgramRequest]:
-    """`samples` programs for each problem."""
     return [ProgramRequest(p, samples, (*stream, _PROGRAM, 0, _number_of(p))) for p in problems]
 
 
@@ -25,7 +24,6 @@ def suite_request(problem: Problem, program: str, samples: int = 1, number: int 
 
 
 def conversation_request(problem: Problem, earlier: Sequence[str]) -> ConversationRequest:
-    """One more test function for the problem's function, after these responses."""
     return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)))
 
 

@@ -82,7 +82,6 @@ def read_tests(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedP
 
 
 def references(problems: Sequence[Problem]) -> RecordedPlayer:
-    """The data's own solutions and tests."""
     return RecordedPlayer(
         programs_of={problem.id: (problem.solution,) for problem in problems},
         tests_of={p.id: tuple(p.check.splitlines()) if p.source == "ult" else plain_golden_tests(p) for p in problems},

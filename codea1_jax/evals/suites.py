@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
@@ -20,8 +20,6 @@ from sandbox import Judge, SuiteTest, same
 
 SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
-
-WrongAnswers = Literal["drop", "correct"]
 
 
 @dataclass(frozen=True)
@@ -37,16 +35,14 @@ def write_dataset(
     problems: Sequence[Problem],
     player: Player,
     suites: int,
-    wrong_answers: WrongAnswers,
     judge: Judge,
     journal: Journal,
     progress: Progress,
 ) -> dict[str, Any]:
     """Writes the problems, each with the different generated tests that its solution passes; counts wrong ones.
 
-    The Test LLM is shown the problem's solution and writes `suites` suites for it. wrong_answers: a test whose stated
-    answer the solution does not give is dropped, or has the solution's answer instead. Problems left without a test
-    are left out, by name. Raises SandboxError if the judge fails, and what the player raises.
+    The Test LLM is shown the problem's solution and writes `suites` suites for it. Problems left without a test are not
+    written but named. Raises SandboxError if the judge fails, and what the player raises.
     """
 
     def write(done: Collection[str]) -> Iterator[KeptTests]:
@@ -54,7 +50,7 @@ def write_dataset(
         for i, written in player.suites(requests):
             problem = requests[i].problem
             tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
-            yield _keep(judge, problem, tests, wrong_answers)
+            yield _keep(judge, problem, tests)
 
     known = journal.completed(SUITES_FILE, KeptTests, write, lambda done: progress(done, len(problems)))
     tested = [replace(p, golden_tests=known[p.id].tests) for p in problems if known[p.id].tests]
@@ -70,22 +66,14 @@ def write_dataset(
     }
 
 
-def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest], wrong_answers: WrongAnswers) -> KeptTests:
-    """Runs the problem's solution on the tests.
-
-    A corrected answer must be a literal: calls that raise, or return nothing plain, a nan or a very long value are
-    dropped.
-    """
-    function, task = problem.driven(problem.preamble + problem.solution), task_of(problem)
+def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTests:
+    """Runs the problem's solution on the tests."""
+    function = problem.driven(problem.preamble + problem.solution)
     pending = submit_calls(judge, problem, function, [test.call for test in tests])
     stated = StatedAnswers(judge, problem.task, [test.stated for test in tests]).result()
     values = {call: outcome.value for call, outcome in pending.result().by_call.items()}
     right = [test for test in tests if _states(stated[test.stated], values[test.call])]
-    kept = right
-    if wrong_answers == "correct":
-        answers = {call: task.stated(value) for call, value in values.items() if value is not None}
-        kept = [SuiteTest(call, answer) for call, answer in answers.items() if answer is not None]
-    return KeptTests(problem.id, tuple(map(task.golden_line, kept)), len(tests) - len(right))
+    return KeptTests(problem.id, tuple(map(task_of(problem).golden_line, right)), len(tests) - len(right))
 
 
 def _states(answer: str | None, value: str | None) -> bool:

@@ -108,7 +108,6 @@ def model_card(
 
 
 def evaluation_table(metrics: Sequence[Mapping[str, Any]], samples: int) -> str:
-    """The first and the last evaluation among the lines of a run, with their intervals."""
     lines = [line for line in metrics if line["kind"] == "eval"]
     names = [name for name in (lines[-1] if lines else {}) if f"{name}_low" in lines[-1]]
     if not names:

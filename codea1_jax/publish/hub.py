@@ -75,7 +75,6 @@ def send(uploads: Sequence[Upload], *, private: bool) -> None:
 
 
 def summary_lines(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What would be sent, for people to read."""
     lines = []
     for each in described:
         lines.append(f"{each['type']} {each['repo']}")

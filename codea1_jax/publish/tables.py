@@ -53,7 +53,6 @@ def write_rollouts(run: Path, folder: Path) -> dict[str, int]:
 
 
 def _recorded_steps(run: Path) -> Iterator[list[dict[str, Any]]]:
-    """The questions of each step whose rollouts were recorded. Raises UserError if none were."""
     steps = rollout_steps(run)
     if not steps:
         raise UserError(f"{run}: no rollouts are recorded there")

@@ -77,7 +77,6 @@ def follow_report(
 
 
 def render(runs: Sequence[Run], refresh_seconds: int | None = None) -> str:
-    """The page as text; the same runs give the same text."""
     style = "\n".join(_asset(name) for name in _STYLES)
     script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\n})();\n"
     title = " vs ".join(dict.fromkeys(run.group for run in runs)) + " · Code-A1"

@@ -25,8 +25,6 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What is embedded of a run's rollouts, and how many steps were recorded."""
-
     recorded_steps: int
     steps: tuple[RecordedStep, ...]
 

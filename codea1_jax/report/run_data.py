@@ -93,7 +93,6 @@ def _groups(names: Sequence[str], configs: Sequence[Any]) -> list[str]:
 
 
 def _label(names: Sequence[str]) -> str:
-    """`a1-seed0` and `a1-seed1` are together `a1`."""
     if len(names) == 1:
         return names[0]
     common = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))

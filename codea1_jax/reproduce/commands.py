@@ -57,13 +57,11 @@ Needs = tuple[Command, ...]
 
 
 def train(directory: Path, preset: str, overrides: Words, needs: Needs) -> Command:
-    """`codea1 train`, which resumes."""
     words = ("codea1", "train", preset, *overrides, f"run.directory={directory}")
     return Command(directory, words, SUMMARY, "training", ("--resume",), needs)
 
 
 def evaluate(directory: Path, kind: str, data: str, options: Words, needs: Needs) -> Command:
-    """`codea1 eval`, which resumes."""
     words = ("codea1", "eval", kind, "--data", data, *options, "--out", str(directory))
     return Command(directory, words, SUMMARY, "evaluation", needs=needs)
 
@@ -72,7 +70,6 @@ OnProgress = Callable[[int, Sequence[Command]], None]  # (how many are done, tho
 
 
 def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
-    """Every command once, each after those it needs."""
     ordered: dict[Command, None] = {}
 
     def visit(command: Command) -> None:

@@ -64,7 +64,6 @@ class TableRow:
     run: Callable[[int], Command | None]
 
     def commands(self, seed: int) -> tuple[Command, ...]:
-        """All that must have run before its figures are there."""
         run = self.run(seed)
         measured = (figure.command for column in self.figures(seed) for figure in column)
         return tuple(dict.fromkeys((*(() if run is None else (run,)), *measured)))
@@ -81,8 +80,6 @@ class Table:
 
 
 class Lab(Protocol):
-    """How models are trained, and by what they are measured."""
-
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
         """The paper's tables as far as they can be compared with what is measured."""
         ...
@@ -109,7 +106,6 @@ class Lab(Protocol):
 
 
 def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
-    """Every table by name, with the rows of `Lab.shown`."""
     made = {}
     for name, paper in papers.items():
         rows = (

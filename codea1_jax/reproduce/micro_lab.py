@@ -83,7 +83,6 @@ class MicroLab:
         return self._evaluate("suites", f"suites-{author}-seed{seed}", self.train_file(seed), (writer,), ())
 
     def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
-        """A run's last evaluation, or that of a pair put together."""
         models = tuple(trained(self, method, seed) for method in methods)
         if len(models) == 1:
             [measuring] = models[0].needs
@@ -99,13 +98,11 @@ class MicroLab:
 
     @property
     def form(self) -> micro.Form:
-        """How its questions ask for programs."""
         forms: dict[str, micro.Form] = dict(zip(MICROS, micro.FORMS.values(), strict=True))
         return forms[self.model]
 
     @property
     def heldout_file(self) -> Path:
-        """Where the held-out questions are written, which are the same for every seed."""
         return self.folder / "heldout.jsonl"
 
     def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: Words) -> Command:

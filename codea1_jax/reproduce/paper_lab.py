@@ -80,7 +80,6 @@ class PaperLab:
         )
 
     def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
-        """A training run, except that the base is not trained."""
         if method == "base":
             return Model(self.weights, (), None)
         preset = f"{self.model}/{method}_{PAPER}" if self.as_paper else f"{self.model}/{method}"
@@ -100,7 +99,6 @@ class PaperLab:
         return self._evaluate("suites", f"suites-{author}-seed{seed}", self.data, KODCODE, source, needs, seed)
 
     def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
-        """The benchmarks' figures of the role that a method trains."""
         models = tuple(trained(self, method, seed) for method in methods)
         found: dict[str, tuple[Figure, ...]] = {
             column: (self._programs(benchmark, methods, models, seed),)

@@ -24,12 +24,10 @@ class Published:
     models: Mapping[str, Mapping[str, Sequence[float]]]
 
     def figure(self, model: str, row: str, column: str) -> float | None:
-        """A figure in percent; None if the paper has none there."""
         figures = self.models.get(model, {}).get(row)
         return None if figures is None or column not in self.columns else figures[self.columns.index(column)]
 
     def without(self, columns: Collection[str]) -> Published:
-        """The table without these columns; without figures, if none is left."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         models = {
             model: {row: [values[i] for i in kept] for row, values in lines.items()}

@@ -42,7 +42,6 @@ class Cell:
 
     @property
     def certain(self) -> bool:
-        """Whether the difference's interval lies on one side of zero."""
         return self.gain is not None and self.gain.margin is not None and abs(self.gain.value) > self.gain.margin
 
 

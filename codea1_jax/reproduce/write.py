@@ -23,7 +23,6 @@ def _measured(result: Result) -> str:
 
 
 def _legend(result: Result) -> str:
-    """What a cell's parts are, if the paper's figures are among them."""
     if not any(cell is not None and cell.paper is not None for line in result.lines for cell in line.cells):
         return ""
     return f"\nOurs (its difference to {result.against}); the paper's [ours minus the paper's].\n"

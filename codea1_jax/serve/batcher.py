@@ -133,7 +133,6 @@ class Batcher:
 
     @property
     def open_orders(self) -> int:
-        """Orders that wait or are being decoded."""
         return len(self._arrived) + len(self._jobs)
 
     def submit(self, orders: Sequence[Order]) -> Channel:

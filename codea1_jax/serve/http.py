@@ -27,7 +27,6 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(name: str, batcher: Batcher, token: str) -> web.Application:
-    """The service of a model, by the name that clients call it."""
     service = _Service(name, batcher)
 
     @web.middleware

@@ -41,7 +41,6 @@ class Answer:
         return self._chunk([self._choice([piece], first=first, delta=True)])
 
     def usage_chunk(self) -> Json:
-        """The chunk that ends a stream whose client asks for the usage."""
         return {**self._chunk([]), "usage": self._usage()}
 
     def _usage(self) -> Json:
@@ -63,5 +62,4 @@ class Answer:
 
 
 def error_body(message: str, kind: str, code: str | None = None, param: str | None = None) -> Json:
-    """An error as OpenAI's clients read it; `param` is the request's parameter that is at fault."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}

@@ -64,31 +64,9 @@ def test_static_suites_are_golden_tests_that_hold_and_a_source_to_train_on(pool,
         yield from ((i, written[request.problem.id]) for i, request in enumerate(requests))
 
     journal = Journal(tmp_path / "out", {})
-    results = write_dataset([DOUBLE, NEGATE], TextPlayer(respond), 2, "drop", pool, journal, silent)
+    results = write_dataset([DOUBLE, NEGATE], TextPlayer(respond), 2, pool, journal, silent)
     assert results["benchmarks"]["static suites"] == {"problems": 1, "tests": 2, "wrong": 2}
     assert results["without_samples"] == ["negate"]
     (problem,) = load(str(tmp_path / "out" / "problems.jsonl")).problems
     assert problem.golden_tests == ("assert f(4) == 8", "assert f(0) == 0")
     assert (problem.question, problem.solution) == (DOUBLE.question, DOUBLE.solution)
-
-
-def test_wrong_stated_answers_can_be_corrected_where_the_solutions_answer_can_be_written_down(pool, tmp_path):
-    solution = (
-        "def f(x):\n    if x == 'long':\n        return list(range(3000))\n    return 10 / x if x else {1: (2, 'a')}"
-    )
-    problem = Problem("p", "?", solution, "f", ())
-    asserts = (
-        *("assert f(4) == 2.5", "assert f(0) == {1: (2, 'a')}", "assert f(0) == {}", "assert f(5) == 1"),
-        *("assert f('a') == 1", "assert f('long') == []", "assert f(float('nan')) == 1"),
-    )
-    player = RecordedPlayer(tests_of={"p": asserts})
-    for wrong_answers, expected in {
-        "drop": ("assert f(4) == 2.5", "assert f(0) == {1: (2, 'a')}"),
-        "correct": ("assert f(4) == 2.5", "assert f(0) == {1: (2, 'a')}", "assert f(5) == 2"),
-    }.items():
-        journal = Journal(tmp_path / wrong_answers, {})
-        results = write_dataset([problem], player, 1, wrong_answers, pool, journal, silent)  # type: ignore[arg-type]
-        found = results["benchmarks"]["static suites"]
-        assert found == {"problems": 1, "tests": len(expected), "wrong": 5}
-        (written,) = load(str(tmp_path / wrong_answers / "problems.jsonl")).problems
-        assert tuple(test.replace('"', "'") for test in written.golden_tests) == expected

@@ -24,7 +24,7 @@ from data_pipeline import Problem
 from data_pipeline.golden import plain_line
 from data_pipeline.imports import with_imports
 from data_pipeline.responses import paper_program, program_in, script_in
-from sandbox import SuiteTest, Test, encode_literal
+from sandbox import SuiteTest, Test
 from sandbox.language import read_call
 
 SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
@@ -147,11 +147,6 @@ def golden_line(test: SuiteTest) -> str:
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
     """What is done in a test and what must come of it, for people to read."""
     return test.call, test.expected
-
-
-def stated(value: str) -> str | None:
-    """How a test states a canonical value; None where it cannot be written as a literal."""
-    return value if encode_literal(value) == value else None
 
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:

@@ -91,12 +91,7 @@ def golden_line(test: SuiteTest) -> str:
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
     """What is put in and what must come out, for people to read."""
-    return test.call, stated(test.expected) or test.expected
-
-
-def stated(value: str) -> str | None:
-    """An output of this canonical value, a token a line; None of one that is too long."""
-    return streams.text_of(value)
+    return test.call, streams.text_of(test.expected) or test.expected
 
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
