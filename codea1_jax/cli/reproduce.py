@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,13 +173,12 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables
     ]
-    results = [replace(result, measured=lab.rules(result.columns)) for result in results]
     for result in results:
+        text = markdown(result, lab.rules(result.columns))
         paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
-        text = "\n".join([markdown(result), *paper])
-        write_atomically(options.out / f"{result.name}.md", text)
+        write_atomically(options.out / f"{result.name}.md", "\n".join([text, *paper]))
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
-        print(markdown(result))
+        print(text)
     if model in MICROS and len(seeds) > 1:
         _examine(tables, options)
     print(options.out)

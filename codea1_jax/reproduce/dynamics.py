@@ -46,6 +46,5 @@ def ends(table: Table, seeds: Sequence[int]) -> Result:
     lines = []
     for row in table.rows:
         runs = _runs(row, seeds)
-        names = tuple(command.directory.name for seed in seeds for command in row.commands(seed))
-        lines.append(Line(row.name, tuple(cell(runs, key) for key in DYNAMICS.values()), names))
+        lines.append(Line(row.name, tuple(cell(runs, key) for key in DYNAMICS.values())))
     return Result(table.name, table.title, table.columns, tuple(lines), tuple(seeds), "the first fifth of the steps")

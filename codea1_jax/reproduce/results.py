@@ -47,19 +47,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row with its figures; one is None where the row's runs have not that figure. `runs` are their directories."""
+    """A row with its figures; one is None where the row's runs have not that figure."""
 
     name: str
     cells: tuple[Cell | None, ...]
-    runs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished table, over `seeds`.
-
-    against: what gains are differences to. measured: by which rules, in a line.
-    """
+    """A finished table, over `seeds`. against: what gains are differences to."""
 
     name: str
     title: str
@@ -67,7 +63,6 @@ class Result:
     lines: tuple[Line, ...]
     seeds: tuple[int, ...]
     against: str
-    measured: str = ""
 
 
 def mean(values: Sequence[float]) -> Mean:
@@ -100,14 +95,8 @@ def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str)
         value = known[0] if len(known) == 1 else mean([each.value for each in known])
         return Cell(value, gain, paper.figure(model, name, table.columns[column]))
 
-    lines = tuple(
-        Line(
-            row.name,
-            tuple(cell(row.name, column) for column in range(len(table.columns))),
-            tuple(command.directory.name for seed in seeds for command in row.commands(seed)),
-        )
-        for row in table.rows
-    )
+    columns = range(len(table.columns))
+    lines = tuple(Line(row.name, tuple(cell(row.name, column) for column in columns)) for row in table.rows)
     return Result(table.name, table.title, table.columns, lines, tuple(seeds), first)
 
 

@@ -11,15 +11,15 @@ from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
 
 
-def markdown(result: Result) -> str:
-    """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure."""
+def markdown(result: Result, rules: str = "") -> str:
+    """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure.
+
+    rules: by which it was measured, in a line.
+    """
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _measured(result)
-
-
-def _measured(result: Result) -> str:
-    return f"\n{result.measured}\n" if result.measured else ""
+    measured = f"\n{rules}\n" if rules else ""
+    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + measured
 
 
 def _legend(result: Result) -> str:
