@@ -72,35 +72,31 @@ def test_a_runs_suites_as_pytest_files_pass_the_solutions_and_fail_a_wrong_progr
 
 
 def test_every_kind_of_question_becomes_a_pytest_file(tmp_path):
+    def row(name, solution, tests, entry_point="", **more):
+        return {"id": name, "question": 'A "box"\n\\d', "solution": solution, "tests": tests} | (
+            {"entry_point": entry_point} if entry_point else {"task": "stream"} | more
+        )
+
+    node = "def f(head: ListNode) -> ListNode:\n    return head"
+    any_order = "def check(given, output, expected):\n    return set(output.split()) == set(expected.split())"
+    halves = [{"input": "3\n", "output": "1.50\n"}, {"input": "4\n", "output": "2"}]
     rows = [
-        {
-            "id": "mean/1",
-            "question": "?",
-            "solution": "def mean(xs):\n    return sum(xs) / len(xs)",
-            "entry_point": "mean",
-        }
-        | {"tests": ["assert mean([0.1, 0.2]) == pytest.approx(0.15, rel=0.0, abs=1e-9)"]},
-        {
-            "id": "box",
-            "question": 'A "box"\n\\d',
-            "solution": "class Box:\n    def __init__(self, x):\n        self.x = x\n",
-        }
-        | {"entry_point": "Box", "tests": ["made = Box(3)\nassert made.x == 3"]},
-        {
-            "id": "half",
-            "question": "?",
-            "solution": "print(int(input()) / 2)",
-            "task": "stream",
-            "atol": 1e-6,
-            "rtol": 0.0,
-        }
-        | {"tests": [{"input": "3\n", "output": "1.50\n"}, {"input": "4\n", "output": "2"}]},
-        {"id": "any", "question": "?", "solution": "print(1, 2)", "task": "stream"}
-        | {"checker": "def check(given, output, expected):\n    return set(output.split()) == set(expected.split())"}
-        | {"tests": [{"input": "\n", "output": "2 1"}]},
-        {"id": "none", "question": "?", "solution": "def f(): pass", "entry_point": "f", "tests": []},
-        {"id": "list", "question": "?", "entry_point": "f", "tests": ["assert f([1]) == [1]"]}
-        | {"solution": "def f(head: ListNode) -> ListNode:\n    return head"},
+        row(
+            "mean/1",
+            "def mean(xs):\n    return sum(xs) / len(xs)",
+            ["assert mean([0.1, 0.2]) == pytest.approx(0.15, rel=0.0, abs=1e-9)"],
+            "mean",
+        ),
+        row(
+            "box",
+            "class Box:\n    def __init__(self, x):\n        self.x = x\n",
+            ["made = Box(3)\nassert made.x == 3"],
+            "Box",
+        ),
+        row("half", "print(int(input()) / 2)", halves, atol=1e-6, rtol=0.0),
+        row("any", "print(1, 2)", [{"input": "\n", "output": "2 1"}], checker=any_order),
+        row("none", "def f(): pass", [], "f"),
+        row("list", node, ["assert f([1]) == [1]"], "f"),
     ]
     assert pytest_files.write(rows, tmp_path) == ["none", "list"]
     passed = {path.name: run_pytest(path) for path in sorted(tmp_path.glob("test_*.py"))}
