@@ -15,7 +15,7 @@ from sandbox.streams import text_of
 _CHECK = "def check(candidate):\n    assert candidate{texts!r} is True\n"
 
 
-def settled(
+def apply_checker(
     judge: Judge, problem: Problem, outcomes: Mapping[str, Outcome], expected: Mapping[str, str]
 ) -> dict[str, Outcome]:
     """A program's outcomes by input, those that the checker accepts with the expected value of that input.

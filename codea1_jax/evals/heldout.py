@@ -35,7 +35,7 @@ from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
-from data_pipeline.checking import settled, stated_or_expected
+from data_pipeline.checking import apply_checker, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest
@@ -220,37 +220,29 @@ def _reference_outcomes(
     judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]
 ) -> list[_ReferenceOutcomes]:
     def find() -> dict[int, _ReferenceOutcomes]:
-        pending = {}
-        for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
-            if is_mine(i):
-                calls = tuple(dict.fromkeys(t.call for t in own))
-                reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
-                mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
-                pending[i] = reference, mutants, StatedAnswers(judge, problem.task, [t.stated for t in own])
-        return {i: _gather_outcomes(judge, problems[i], tests[i], *found) for i, found in pending.items()}
+        mine = filter(is_mine, range(len(problems)))
+        pending = {i: _submit_outcomes(judge, problems[i], tests[i]) for i in mine}
+        return {i: outcomes() for i, outcomes in pending.items()}
 
     return list(gathered(find).values())
 
 
-def _gather_outcomes(
-    judge: Judge,
-    problem: Problem,
-    tests: Sequence[SuiteTest],
-    reference: PendingOutcomes,
-    mutants: Sequence[PendingOutcomes],
-    stated: StatedAnswers,
-) -> _ReferenceOutcomes:
-    """Waits for what was submitted; where the problem has a checker, it decides what is right."""
-    known, answers = reference.result().by_call, stated.result()
-    expected = _values(known)
-    of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
-    right = stated_or_expected(judge, problem, tests, *of_tests)
-    return _ReferenceOutcomes(
-        problem,
-        known,
-        tuple(settled(judge, problem, mutant.result().by_call, expected) for mutant in mutants),
-        dict(zip(tests, right, strict=True)),
-    )
+def _submit_outcomes(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> Callable[[], _ReferenceOutcomes]:
+    """Submits all calls; what is returned waits for them. The problem's checker, if any, decides what is right."""
+    calls = tuple(dict.fromkeys(test.call for test in tests))
+    reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
+    mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
+    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
+
+    def result() -> _ReferenceOutcomes:
+        known, answers = reference.result().by_call, stated.result()
+        expected = _values(known)
+        of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
+        right = dict(zip(tests, stated_or_expected(judge, problem, tests, *of_tests), strict=True))
+        checked = tuple(apply_checker(judge, problem, mutant.result().by_call, expected) for mutant in mutants)
+        return _ReferenceOutcomes(problem, known, checked, right)
+
+    return result
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
@@ -274,7 +266,7 @@ def _values(reference: Mapping[str, Outcome]) -> dict[str, str]:
 def _wrong(judge: Judge, problem: Problem, found: ProgramOutcomes, answers: Mapping[str, str]) -> int:
     """How many of the scored calls a program answers otherwise than the reference."""
     tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
-    outcomes = settled(judge, problem, found.by_call, answers)
+    outcomes = apply_checker(judge, problem, found.by_call, answers)
     return sum(
         not _matches(tolerances.get(call, problem.tolerance), outcomes[call], value) for call, value in answers.items()
     )

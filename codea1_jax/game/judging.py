@@ -25,7 +25,7 @@ from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.game.values import Detections, kill_sets
 from data_pipeline import Problem
-from data_pipeline.checking import settled, stated_or_expected
+from data_pipeline.checking import apply_checker, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread
@@ -219,7 +219,7 @@ def _submit_mutants(judge: Judge, problem: Problem, tests: Sequence[Test], confi
 def _apply_checker(
     judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]
 ) -> ProgramOutcomes:
-    return replace(program, by_call=settled(judge, problem, program.by_call, expected))
+    return replace(program, by_call=apply_checker(judge, problem, program.by_call, expected))
 
 
 def _script_seconds(problem: Problem, config: Config) -> float | None:

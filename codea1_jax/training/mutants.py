@@ -8,7 +8,7 @@ from dataclasses import replace
 from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
-from data_pipeline.checking import settled
+from data_pipeline.checking import apply_checker
 from data_pipeline.mutants import sample_mutants
 from sandbox import Judge, Status, verdict_on
 
@@ -36,7 +36,7 @@ def _distinct(judge: Judge, problem: Problem, mutants: Sequence[str]) -> tuple[s
     distinct: dict[tuple[object, ...], str] = {}
     for mutant, outcomes in pending:
         found = outcomes.result()
-        by_call = settled(judge, problem, found.by_call, expected)
+        by_call = apply_checker(judge, problem, found.by_call, expected)
         ends = tuple((by_call[call].status, by_call[call].value) for call in calls)
         spent = {Status.TIMED_OUT, Status.OUT_OF_MEMORY} & {status for status, _ in ends}
         if found.valid and not spent and not all(verdict_on(by_call[test.call], test).passed for test in tests):

@@ -17,7 +17,7 @@ from codea1_jax.game.suites import SuiteRules
 from codea1_jax.game.tasks import stream
 from data_pipeline import Problem
 from data_pipeline.benchmark import make_benchmark, submit_check
-from data_pipeline.checking import accepted, settled
+from data_pipeline.checking import accepted, apply_checker
 from data_pipeline.golden import stream_line
 from sandbox import Limits, SandboxPool, SuiteTest, Task, Test
 from sandbox.streams import encode_output, input_identity
@@ -196,7 +196,7 @@ SPLIT = Problem("split", QUESTION, "n = int(input())\nprint(n, 0)\n", "", (), ta
 )
 def test_a_checker_decides_where_many_outputs_are_right(program, passed, pool):
     outcomes = submit_calls(pool, SPLIT, program, ["7\n", "0\n"]).result().by_call
-    right = settled(pool, SPLIT, outcomes, {"7\n": "[7, 0]", "0\n": "[0, 0]"})
+    right = apply_checker(pool, SPLIT, outcomes, {"7\n": "[7, 0]", "0\n": "[0, 0]"})
     assert [right[given].value == expected for given, expected in (("7\n", "[7, 0]"), ("0\n", "[0, 0]"))] == passed
 
 
