@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.published import Published
@@ -79,6 +79,7 @@ class Table:
     rows: tuple[TableRow, ...]
 
 
+@runtime_checkable
 class Lab(Protocol):
     def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
         """The paper's tables as far as they can be compared with what is measured."""
