@@ -9,7 +9,7 @@ import ast
 import copy
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -29,15 +29,23 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
     Raises BadRow if the code does not parse.
     """
-    module = parse(test_code, "the test code")
+    return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
+
+
+def asserts_of(module: ast.Module) -> Iterator[ast.Assert]:
+    """The asserts of test functions, in order, without the names that these bind."""
     shared = _module_bindings(module)
-    found: dict[str, str] = {}
     for function in _test_functions(module):
         for bindings in _parametrizations(function, shared):
-            for statement in _asserts(function.body, bindings):
-                test = _as_test(statement, entry_point)
-                if isinstance(test, SuiteTest):
-                    found.setdefault(test.call, plain_line(test))
+            yield from _asserts(function.body, bindings)
+
+
+def tests_among(asserts: Iterable[ast.Assert], entry_point: str) -> tuple[str, ...]:
+    """The golden tests among asserts, one for each distinct call."""
+    found: dict[str, str] = {}
+    for test in (_as_test(statement, entry_point) for statement in asserts):
+        if isinstance(test, SuiteTest):
+            found.setdefault(test.call, plain_line(test))
     return tuple(found.values())
 
 

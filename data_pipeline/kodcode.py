@@ -5,21 +5,23 @@
   bodies of test functions), clean_description (also in extra_info), extra_info with question_id and function_name.
 """
 
+import ast
 import textwrap
 from collections.abc import Sequence
 
-from data_pipeline.golden import golden_tests, golden_tests_of_class
+from data_pipeline import node_tests
+from data_pipeline.golden import asserts_of, golden_tests, golden_tests_of_class, tests_among
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import conversation, identifier, mappings, text, texts
-from data_pipeline.source_code import classes, functions, with_declaration
-from sandbox import Task
+from data_pipeline.source_code import classes, functions, parse, with_declaration
+from sandbox import Task, nodes
 
 
 def _problem(row: Row, name: str) -> Problem:
     question, solution, tests = text(row, "question"), text(row, "solution"), text(row, "test", "test_code")
     named, made = _candidates(row, list(functions(solution))), list(classes(solution))
-    task, entry_point, golden = _golden(tests, named, made)
+    task, entry_point, solution, golden = _golden(tests, solution, named, made)
     defined = classes(solution) if task is Task.CLASS else functions(solution)
     return Problem(
         id=name,
@@ -38,16 +40,31 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 
 
-def _golden(tests: str, functions: Sequence[str], classes: Sequence[str]) -> tuple[Task, str, tuple[str, ...]]:
-    """What the solution is, its entry point and its golden tests: the function, else the class, that most are about."""
+def _golden(
+    tests: str, solution: str, functions: Sequence[str], classes: Sequence[str]
+) -> tuple[Task, str, str, tuple[str, ...]]:
+    """What the solution is, its entry point, the solution itself, which may get annotations, and its golden tests: the
+    function, else the class, that most are about.
+    """
     if not (functions or classes):
         raise BadRow("the solution defines neither a function nor a class")
-    found = [(Task.FUNCTION, name, golden_tests(tests, name)) for name in functions]
-    found += [(Task.CLASS, name, golden_tests_of_class(tests, name)) for name in classes]
-    best = max(found, key=lambda each: len(each[2]))
-    if not best[2]:
+    found = [(Task.FUNCTION, name, *_of_function(tests, solution, name)) for name in functions]
+    found += [(Task.CLASS, name, solution, golden_tests_of_class(tests, name)) for name in classes]
+    best = max(found, key=lambda each: len(each[3]))
+    if not best[3]:
         raise BadRow("no test of the form assert call == value")
     return best
+
+
+def _of_function(tests: str, solution: str, name: str) -> tuple[str, tuple[str, ...]]:
+    if not nodes.are_mentioned(tests):
+        return solution, golden_tests(tests, name)
+    module = parse(tests, "the test code")
+    helpers = [
+        each for each in (*module.body, *parse(solution, "the solution").body) if isinstance(each, ast.FunctionDef)
+    ]
+    solution, asserts = node_tests.read(asserts_of(module), name, solution, helpers)
+    return solution, tests_among(asserts, name)
 
 
 def _authors_problem(row: Row, name: str) -> Problem:
@@ -55,7 +72,8 @@ def _authors_problem(row: Row, name: str) -> Problem:
     defined = functions(solution)
     named = identifier(extra, "function_name") if extra.get("function_name") else ""
     tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
-    _, entry_point, golden = _golden(tests, [named] if named in defined else list(defined), ())
+    _, entry_point, solution, golden = _golden(tests, solution, [named] if named in defined else list(defined), ())
+    defined = functions(solution)
     description = row.get("clean_description") or extra.get("clean_description")
     return Problem(
         id=name,

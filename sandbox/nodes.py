@@ -27,13 +27,17 @@ _nodes.drive(globals(), {name!r}, {signature!r})
 @lru_cache(maxsize=4_096)
 def signatures(solution: str, name: str) -> Mapping[str, Signature]:
     """Those that have nodes in them: of the function of that name, or of the methods of the class, by their names."""
-    if not any(name in solution for name in CHILDREN):
+    if not are_mentioned(solution):
         return {}
     try:
         found = {each.name: _signature(each) for each in _functions(parse_module(solution), name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     return {each: signature for each, signature in found.items() if classes_in(signature)}
+
+
+def are_mentioned(code: str) -> bool:
+    return any(name in code for name in CHILDREN)
 
 
 def classes_in(signature: Signature) -> set[str]:
