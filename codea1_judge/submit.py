@@ -92,7 +92,7 @@ def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str
     """
     blocks = code_blocks(completion)
     if blocks:
-        return next((block.text for block in blocks if block.is_python), blocks[0].text)
+        return next((block.text for block in blocks if block.is_python), blocks[0].text).removesuffix("\n")
     return completion if row is None or f"def {name}" in completion else f"{row.get('content')}\n{completion}"
 
 

@@ -21,8 +21,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def hardware_names() -> tuple[str, ...]:
-    """The hardware that models are laid out for, as names of presets end: TPUs, then GPUs, h100x1 being one of those
-    that h100 has eight of."""
+    """The hardware that models are laid out for, as names of presets end: TPUs, then GPUs."""
     kinds = {path.stem.partition("_")[2] for path in PARTS.glob("hardware/*.yaml")}
 
     def order(kind: str) -> tuple[bool, str]:
@@ -30,6 +29,3 @@ def hardware_names() -> tuple[str, ...]:
         return not generation[0].isdigit(), generation
 
     return tuple(sorted(kinds, key=order))
-
-
-__all__ = ["MICROS", "PAPERS", "PARTS", "PRESETS", "hardware_names", "model_names"]

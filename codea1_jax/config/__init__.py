@@ -55,10 +55,5 @@ __all__ = [
     "dump",
     "load",
     "preset_names",
-    "presets",
-    "prompts",
     "read_templates",
-    "reasons",
-    "reference",
-    "refusals",
 ]

@@ -19,7 +19,7 @@ class HostsConfig(Section):
     stall_seconds: float | None = Field(
         default=1800.0,
         gt=0,
-        description="a host on which nothing was drawn, judged, learned or saved for this long reports it, with the "
+        description="a host that has not sampled, judged, learned or saved anything for this long reports it, with the "
         "stacks of its threads; none: never",
     )
 
@@ -31,7 +31,7 @@ class HostsConfig(Section):
 
 
 class MeshConfig(Section):
-    """How the devices are arranged. One size may be -1: as many as there are left."""
+    """How the devices are arranged. One size may be -1: all devices that are left."""
 
     replica: int = Field(default=1, description="copies of the model, over which the batch is split; slices divide it")
     fsdp: int = Field(default=-1, description="devices that split parameters, optimizer state and batch")
@@ -53,7 +53,7 @@ class MeshConfig(Section):
 
 
 class OffloadConfig(Section):
-    """What lies in the hosts' memory when it is not used; it moves there and back once or twice a step."""
+    """What waits in the hosts' memory while it is not used; it moves there and back once or twice a step."""
 
     optimizer: bool = Field(default=False, description="the moments of a policy, except during its optimizer updates")
     reference: bool = Field(default=False, description="the reference, except for its log-probabilities")

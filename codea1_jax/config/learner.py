@@ -1,4 +1,4 @@
-"""A policy: its model and how it learns: the GRPO objective, the optimizer, packing; and the supervised warm start."""
+"""How a policy learns: the GRPO objective, the optimizer, packing; and the supervised warm start."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class GRPOConfig(Section):
 
     loss: Literal["clipped", "cispo"] = Field(
         default="clipped",
-        description="clipped: PPO's clipped loss; cispo: -advantage · log-probability, weighed by the clipped ratio, "
-        "so that no token loses its gradient (CISPO; dual_clip is without effect)",
+        description="clipped: PPO's clipped loss; cispo: -advantage · log-probability, times the clipped ratio as a "
+        "constant, which keeps every token's gradient (CISPO; dual_clip has no effect)",
     )
     clip_low: float = Field(default=0.20, ge=0, le=1, description="the ratio is clipped below at 1 - clip_low")
     clip_high: float = Field(default=0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
@@ -31,20 +31,21 @@ class GRPOConfig(Section):
     )
     normalizer: Literal["tokens", "constant"] = Field(
         default="tokens",
-        description="what the sum over a mini-batch's tokens is divided by: their number, or that of the responses "
-        "times the longest that may be drawn (Dr. GRPO)",
+        description="what the sum over a mini-batch's tokens is divided by: their number, or the number of responses "
+        "times the longest response allowed (Dr. GRPO)",
     )
     importance_cap: float | None = Field(
         default=None,
         ge=1,
-        description="weigh tokens by policy / sampler probability, at most this (truncated importance sampling)",
+        description="multiply each token's loss by its policy / sampler probability, at most this (truncated "
+        "importance sampling)",
     )
     importance_floor: float = Field(
-        default=0.0, ge=0, le=1, description="the lower bound that belongs to the upper one, importance_cap"
+        default=0.0, ge=0, le=1, description="lower bound of that weight; importance_cap is the upper one"
     )
     importance: Importance = Field(
         default="token",
-        description="token: weights are cut to the bounds; icepop: tokens outside of them weigh 0",
+        description="token: weights are clipped to the bounds; icepop: weights outside the bounds become 0",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
@@ -60,7 +61,7 @@ class GRPOConfig(Section):
     @model_validator(mode="after")
     def _is_bounded_above(self) -> GRPOConfig:
         if self.importance_cap is None and (self.importance != "token" or self.importance_floor):
-            raise ValueError("importance: without importance_cap nothing is weighed; set it as well")
+            raise ValueError("importance: it has no effect without importance_cap; set it as well")
         return self
 
 
@@ -69,14 +70,14 @@ class OptimizerConfig(Section):
 
     learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
     schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
-    warmup_steps: int = Field(default=10, ge=0, description="training steps in which the rate rises linearly")
+    warmup_steps: int = Field(default=10, ge=0, description="training steps over which the rate rises linearly")
     warmup_share: float = Field(
-        default=0.1, ge=0, le=1, description="share of the run's steps that warmup_steps may be at most"
+        default=0.1, ge=0, le=1, description="upper bound of warmup_steps, as a share of the run's steps"
     )
     warmup_from_zero: bool = Field(
         default=False,
-        description="warm-up step s (from 0) has s / warmup_steps of the rate, as in the original: the first step "
-        "learns nothing; else (s + 1) / warmup_steps",
+        description="warm-up step s (from 0) has s / warmup_steps of the rate, as in the original, so the first step "
+        "learns nothing; false: (s + 1) / warmup_steps",
     )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
@@ -101,8 +102,7 @@ class LearnerConfig(Section):
 
     model: ModelConfig | None = Field(
         default=None,
-        description="this policy's own model, where it is another than `model`, from which it takes the keys that are "
-        "not set here",
+        description="this policy's own model; keys that are not set here come from `model`",
     )
     start: str | None = Field(
         default=None,
@@ -110,8 +110,7 @@ class LearnerConfig(Section):
     )
     lora: LoRAConfig | None = Field(
         default=None,
-        description="this policy's own adapters, if they differ from `lora`, which supplies the keys that are not "
-        "set here",
+        description="this policy's own adapters; keys that are not set here come from `lora`",
     )
     temperature: float | None = Field(
         default=None, gt=0, description="softmax temperature of this policy in training; none: that of `rollout`"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from codea1_jax.config.section import Section
 
 MicroTask = Literal["function", "stream", "hard"]
-Target = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
 class ArchitectureConfig(Section):
@@ -44,7 +43,6 @@ class ModelConfig(Section):
         description="kernel of training and prefill; flash, on TPU, and on CUDA in bfloat16 for heads of at most 128, "
         "else xla; auto: flash where it can be",
     )
-
     enable_thinking: bool | None = Field(
         default=None,
         description="whether the model thinks before it answers, if its chat template asks (Qwen3, SmolLM3); none: as "
@@ -65,19 +63,7 @@ class ModelConfig(Section):
 
 
 class LoRAConfig(Section):
-    """Which matrices have adapters, and how large they are."""
+    """Adapters of every matrix of a layer's attention and feed-forward, and how large they are."""
 
     rank: int = Field(default=16, ge=1, description="columns of A, rows of B")
-    alpha: float = Field(default=32.0, gt=0, description="A B is weighed by alpha / rank")
-    targets: tuple[Target, ...] = Field(
-        default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
-        min_length=1,
-        description="the matrices of every layer that have adapters",
-    )
-
-    @field_validator("targets")
-    @classmethod
-    def _each_once(cls, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-        if len(set(targets)) < len(targets):
-            raise ValueError(f"{', '.join(targets)}: one is named twice")
-        return targets
+    alpha: float = Field(default=32.0, gt=0, description="A B is scaled by alpha / rank")

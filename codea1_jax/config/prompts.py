@@ -1,4 +1,4 @@
-"""What the models are asked: our prompts, a dataset's own, or a user's."""
+"""What the models are asked: the built-in prompts, a dataset's own, or a user's."""
 
 from __future__ import annotations
 
@@ -14,24 +14,15 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config.refusals import describe
 from codea1_jax.config.section import Section
 
-# What a template must show and what it may show besides.
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "code": ("question",),
-    "test": ("question", "program"),
-    "black_box": ("question",),
-    "sft": ("question", "program"),
-    "script": ("question",),
-    "function": ("program",),
-    "another": (),
-}
-ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "code": ("entry_point",),
-    "test": ("entry_point", "suite_size"),
-    "black_box": ("entry_point", "suite_size"),
-    "sft": ("entry_point", "suite_size"),
-    "script": ("entry_point",),
-    "function": ("entry_point", "description"),
-    "another": ("entry_point",),
+# The fields that a template must show, and those that it may show as well.
+FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "code": (("question",), ("entry_point",)),
+    "test": (("question", "program"), ("entry_point", "suite_size")),
+    "black_box": (("question",), ("entry_point", "suite_size")),
+    "sft": (("question", "program"), ("entry_point", "suite_size")),
+    "script": (("question",), ("entry_point",)),
+    "function": (("program",), ("entry_point", "description")),
+    "another": ((), ("entry_point",)),
 }
 
 
@@ -52,7 +43,7 @@ class Template(Section):
 
 
 class Templates(Section):
-    """Templates in place of our prompts, given as a file; those that it leaves out are ours."""
+    """A file of templates in place of the built-in prompts, which serve where it has none."""
 
     code: Template | None = Field(
         default=None, description="of a program, HumanEval+ and MBPP+ included; may show {question}, {entry_point}"
@@ -73,7 +64,6 @@ class Templates(Section):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: Any) -> Any:
-        """The content of a file that is named."""
         if not isinstance(given, str):
             return given
         try:
@@ -81,13 +71,14 @@ class Templates(Section):
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ValueError(f"{given}: {' '.join(str(getattr(error, 'strerror', None) or error).split())}") from error
         if not isinstance(tree, dict):
-            raise ValueError(f"{given}: templates are a mapping of {', '.join(NEEDED)}")
+            raise ValueError(f"{given}: templates are a mapping of {', '.join(FIELDS)}")
         return tree
 
     @model_validator(mode="after")
     def _show_what_is_needed(self) -> Templates:
         for name, template in self.given().items():
-            needed, known = NEEDED[name], (*NEEDED[name], *ALLOWED[name])
+            needed, optional = FIELDS[name]
+            known = (*needed, *optional)
             try:
                 fields = template.fields()
             except ValueError as error:
@@ -101,11 +92,11 @@ class Templates(Section):
         return self
 
     def given(self) -> dict[str, Template]:
-        """Those that are not ours, by name."""
-        return {name: template for name in NEEDED if (template := getattr(self, name)) is not None}
+        """Those that the file sets, by name."""
+        return {name: template for name in FIELDS if (template := getattr(self, name)) is not None}
 
 
-OUR_TEMPLATES = Templates()
+BUILT_IN_TEMPLATES = Templates()
 
 
 def read_templates(path: str) -> Templates:
@@ -122,12 +113,11 @@ class PromptsConfig(Section):
     """What the models are asked."""
 
     style: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
-    source: Literal["ours", "dataset"] = Field(
-        default="ours",
-        description="dataset: the Code LLM is asked by each row's own `prompt`, a list of {role, content}; benchmarks "
-        "whose rows have none by ours",
+    source: Literal["built_in", "dataset"] = Field(
+        default="built_in",
+        description="dataset: the Code LLM is asked by each row's own `prompt`, a list of {role, content}, if it has one",
     )
-    templates: Templates = OUR_TEMPLATES
+    templates: Templates = BUILT_IN_TEMPLATES
 
     @model_validator(mode="before")
     @classmethod

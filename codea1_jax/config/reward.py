@@ -1,4 +1,4 @@
-"""What programs and suites are worth, and the advantages that follow."""
+"""Rewards of programs and suites, and the advantages that follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Estimator = Literal["grpo", "centred", "rloo"]
 
 
 class RewardConfig(Section):
-    """What programs and suites are worth, and their advantages: the paper's, except for `repeats` and `junk`."""
+    """Rewards of programs and suites, and their advantages. Defaults are the paper's, except `repeats` and `junk`."""
 
     alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
     suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")
@@ -29,14 +29,14 @@ class RewardConfig(Section):
         default=0.0,
         ge=0,
         le=1,
-        description="what each test that kills no new mutant costs its suite, over K, for test_value=mutation",
+        description="test_value=mutation: each test that kills no new mutant costs its suite this, divided by K",
     )
     only_right: bool = Field(
         default=False,
-        description="only tests that state the right answer earn for what they find, as mut@5 counts them; false: all "
-        "valid calls, with the reference's answer (departure)",
+        description="only tests that state the right answer count as finding a bug or killing a mutant, as in mut@5 "
+        "(departure); false: all valid calls, with the reference's answer",
     )
-    mutants: int = Field(default=8, ge=1, description="of a question's reference, at most, for test_value=mutation")
+    mutants: int = Field(default=8, ge=1, description="test_value=mutation: at most this many mutants of a reference")
     passing: Literal["fraction", "all"] = Field(
         default="fraction",
         description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
@@ -52,9 +52,8 @@ class RewardConfig(Section):
     )
     junk: Literal["dropped", "invalid"] = Field(
         default="dropped",
-        description="what an assert outside of the language of tests costs its suite: nothing, and the first 2 K tests "
-        "count; invalid: as much as an invalid test, any comparison is read as ==, and all tests count, as in the "
-        "original",
+        description="an assert outside the test language is dropped, and only the first 2 K tests are read; or it "
+        "counts as an invalid test, any comparison is read as ==, and all tests are read, as in the original",
     )
     advantages: Estimator = Field(
         default="grpo",

@@ -24,12 +24,13 @@ class RolloutConfig(Section):
     cache_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="tokens whose keys and values fit at once, on each replica of the mesh; none: as many as ever "
-        "needed. Where they run out, the youngest sample waits and is drawn again later",
+        description="tokens whose keys and values fit at once, on each replica of the mesh; none: enough for all rows. "
+        "When they run out, the youngest sample waits and is sampled again later",
     )
     block: Literal[8, 16, 32, 64, 128] = Field(
         default=8,
-        description="tokens decoded between two looks of the host, also those of a page; 32 suits accelerators",
+        description="tokens decoded between two visits of the host, and tokens in a page of the cache; 32 suits "
+        "accelerators",
     )
     prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in a full prefill of one device")
     engine: Literal["core", "jetstream"] = Field(

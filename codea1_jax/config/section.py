@@ -14,8 +14,8 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_value_for_a_number(cls, value: Any, info: Any) -> Any:
+    def _no_boolean_for_a_number(cls, value: Any, info: Any) -> Any:
         annotation = cls.model_fields[str(info.field_name)].annotation
         if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
-            raise ValueError(f"{value} is a truth value (as are yes, no, on and off); quote it if it is text")
+            raise ValueError(f"{value} is a boolean (as are yes, no, on and off); quote it if it is text")
         return value

@@ -14,7 +14,7 @@ import httpx2
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Templates
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.players import AnyRequest, ConversationRequest, ProgramRequest
 from codea1_jax.game.tasks import task_of
 from codea1_jax.models.tokenizer import Message
@@ -50,7 +50,7 @@ class Endpoint:
     model: str
     sampling: Sampling
     suite_size: int
-    templates: Templates = OUR_TEMPLATES
+    templates: Templates = BUILT_IN_TEMPLATES
 
     def respond(self, requests: Sequence[AnyRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """The responses to each request, for `players.TextPlayer`; where there is no text, "", with a warning.
@@ -98,7 +98,7 @@ class Endpoint:
         return ask(self.client, f"{self.url}/chat/completions", "choices", body)
 
 
-def messages(request: AnyRequest, suite_size: int, templates: Templates = OUR_TEMPLATES) -> list[Message]:
+def messages(request: AnyRequest, suite_size: int, templates: Templates = BUILT_IN_TEMPLATES) -> list[Message]:
     problem, task = request.problem, task_of(request.problem)
     if isinstance(request, ConversationRequest):
         return task.test_function_messages(problem, request.earlier, templates)
@@ -113,7 +113,7 @@ def find_endpoint(
     sampling: Sampling,
     suite_size: int,
     key: str = "",
-    templates: Templates = OUR_TEMPLATES,
+    templates: Templates = BUILT_IN_TEMPLATES,
 ) -> Endpoint:
     """The endpoint at `address`, http://host:port with or without /v1; `model` of None is the first that it serves.
 

@@ -39,10 +39,7 @@ def _trajectory(response: Response, advantage: float) -> Trajectory:
 
 
 def round_metrics(questions: Sequence[QuestionRollout], *, with_tests: bool) -> dict[str, float]:
-    """Means over the round; `pass_rate` is of kept tests on programs that execute.
-
-    with_tests: includes the metrics of tests, for a method that asks for tests.
-    """
+    """Means over the round; `pass_rate` is of kept tests on programs that execute. with_tests: suites' metrics too."""
     programs = [p for q in questions for p in q.programs]
     suites = [s for p in programs for s in p.suites]
     on_valid = [v.passed for p in programs if p.valid for s in p.suites for v in s.verdicts]
@@ -76,7 +73,6 @@ def book_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
 
 
 def _mean(values: Iterable[float | bool]) -> float:
-    """The mean, or 0 of nothing: a round may have no suites, or no program that executes."""
     values = list(values)
     return fmean(values) if values else 0.0
 
@@ -85,7 +81,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def question_record(step: int, question: QuestionRollout, decode: Mapping[str, Decode]) -> dict[str, Any]:
-    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round. decode: by each role.
+    """One line of `rollouts/step_N.jsonl`: a question's whole round. decode: by each role.
 
     A question's programs answer one prompt, and so do a program's suites: each prompt is decoded and written once.
     """
@@ -138,13 +134,11 @@ def _suite_record(problem: Problem, index: int, suite: SuiteRollout) -> dict[str
 
 
 def _prompt(responses: Sequence[Response], decode: Decode) -> str | None:
-    """The prompt that all of these answer; None if there are none."""
     return decode(responses[0].prompt) if responses else None
 
 
 def _tokens(response: Response) -> dict[str, int]:
-    """How many tokens prompt and response have; empty for an answer that is not a policy's."""
-    if response.completion is None:
+    if response.completion is None:  # not a policy's
         return {}
     return {"prompt_tokens": len(response.prompt), "response_tokens": len(response.completion.tokens)}
 

@@ -55,7 +55,7 @@ class PendingOutcomes:
     is_script: bool = False
 
     def result(self) -> ProgramOutcomes:
-        """Waits for the outcomes. Raises SandboxError if the judge fails: an outage is never a verdict."""
+        """Waits. Raises SandboxError if the judge fails: an outage is never a verdict."""
         execution = self.execution.result()
         outcomes = _end_script(execution.outcomes) if self.is_script else execution.outcomes
         by_call = dict(zip(self.calls, outcomes, strict=True))
@@ -82,7 +82,6 @@ def submit_calls(
 
 
 def _seconds(limits: Limits, calls: int) -> float:
-    """The most CPU seconds that calls can take of a program that is loaded again for each."""
     return calls * (limits.load_seconds + limits.call_seconds)
 
 
@@ -165,7 +164,7 @@ class PendingJudgement:
         self._judged = in_thread(judged, name="judgement")
 
     def result(self) -> Judgement:
-        """Waits for the last answer. Raises SandboxError if the judge fails."""
+        """Waits. Raises SandboxError if the judge fails."""
         return self._judged.result()[0]
 
     @property
@@ -223,7 +222,7 @@ def _apply_checker(
 
 
 def _script_seconds(problem: Problem, config: Config) -> float | None:
-    """The time of all that a program faces together; None where each call has its own, as each run of a stream has."""
+    """None where each call has its own time, as each run of a stream has."""
     return None if problem.task is Task.STREAM else config.sandbox.script_seconds
 
 
@@ -234,10 +233,7 @@ def _fail_everything(script: ProgramOutcomes) -> ProgramOutcomes:
 
 
 def _validate_suites(
-    judge: Judge,
-    problem: Problem,
-    written: Mapping[int, Sequence[Suite]],
-    config: Config,
+    judge: Judge, problem: Problem, written: Mapping[int, Sequence[Suite]], config: Config
 ) -> dict[int, tuple[ValidatedSuite, ...]]:
     """Every program's suites, validated against the reference. A call that the question does not allow is dropped."""
     suites = [suite for own in written.values() for suite in own]
@@ -282,7 +278,6 @@ def _validate_suites(
 
 
 def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | None) -> Limits:
-    """What the reference may use for a suite, or for all suites of a program."""
     if script_seconds is not None:
         return script_limits(limits, script_seconds)
     half = limits.halved()

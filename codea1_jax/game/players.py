@@ -63,7 +63,8 @@ Sample = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...
 class Player(Protocol):
     """Yields the index of a request and all that was written for it, as soon as it is complete.
 
-    What it writes for a request does not depend on the other requests.
+    What it writes for a request does not depend on the other requests. Test functions stay unread; asking for them
+    raises UserError without chat prompts.
     """
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]: ...
@@ -74,17 +75,10 @@ class Player(Protocol):
 
 
 def read_program(response: Response, request: ProgramRequest, reading: Reading) -> Candidate:
-    """Reads a response to a ProgramRequest."""
     return Candidate(response, task_of(request.problem).read_program(response.text, request.problem, reading))
 
 
-def read_begun(response: Response, request: ProgramRequest) -> Candidate:
-    """Reads a response that continues a block of code, which its prompt has begun."""
-    return Candidate(response, task_of(request.problem).read_begun(response.text))
-
-
 def read_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
-    """Reads a response to a SuiteRequest."""
     suite = task_of(request.problem).read_suite(response.text, request.problem, reading, request.rules)
     return WrittenSuite(response, suite)
 
@@ -104,22 +98,19 @@ class PolicyPlayer:
     _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
-        """All programs of each request."""
         prompts = [self.prompts.code(r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            if self.prompts.begins(requests[i].problem):
-                yield i, tuple(read_begun(response, requests[i]) for response in responses)
+            if self.prompts.begins(problem := requests[i].problem):
+                yield i, tuple(Candidate(each, task_of(problem).read_begun(each.text)) for each in responses)
             else:
                 yield i, tuple(read_program(response, requests[i], self.reading) for response in responses)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """All suites of each request."""
         prompts = [self._encoded.pop(r, None) or self.prompts.test(r.problem, r.program) for r in requests]
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(read_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """The responses to each request, unread. Raises UserError without chat prompts."""
         prompts = [self.prompts.test_function(r.problem, r.earlier) for r in requests]
         return self._responses(requests, prompts)
 
@@ -140,8 +131,8 @@ class PolicyPlayer:
                     f"{request.problem.id}: its prompt of {len(prompt)} tokens is longer than the model takes, which "
                     f"is {self.longest_prompt}; leave the question out, or use a model with a longer context"
                 )
-        wanted = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
-        for i, completions in self.sample(wanted):
+        requested = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
+        for i, completions in self.sample(requested):
             yield i, tuple(Response(self.decode(c.tokens), prompts[i], c) for c in completions)
 
 
@@ -153,16 +144,13 @@ class TextPlayer:
     reading: Reading = "commonmark"
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
-        """All programs of each request."""
         for i, texts in self.respond(requests):
             yield i, tuple(read_program(Response(text), requests[i], self.reading) for text in texts)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """All suites of each request."""
         for i, texts in self.respond(requests):
             yield i, tuple(read_suite(Response(text), requests[i], self.reading) for text in texts)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """The responses to each request, unread."""
         for i, texts in self.respond(requests):
             yield i, tuple(map(Response, texts))

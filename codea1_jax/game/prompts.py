@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config.prompts import OUR_TEMPLATES, Templates
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES, Templates
 from codea1_jax.game.tasks import task_of
 from codea1_jax.models.tokenizer import Message, Tokenizer
 from data_pipeline import Problem
@@ -69,7 +69,7 @@ def chat_prompts(
     *,
     answers: bool = True,
     short: bool = False,
-    templates: Templates = OUR_TEMPLATES,
+    templates: Templates = BUILT_IN_TEMPLATES,
     own: bool = False,
 ) -> Prompts:
     """Instructions in the tokenizer's own chat template.

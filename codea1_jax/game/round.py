@@ -91,7 +91,6 @@ def play_round(
 
 
 def _faced(game: Game, problem: Problem, page: Page) -> tuple[Test, ...]:
-    """The tests that all programs of a question face besides their suites'."""
     return golden_tests(problem, game.judge) if game.test is None else retrieved(page)
 
 
@@ -119,7 +118,7 @@ def _program_groups(
 def _suite_requests(
     game: Game, problem: Problem, i: int, group: Sequence[Candidate], stream: tuple[int, ...]
 ) -> dict[tuple[int, int], SuiteRequest]:
-    """What the Test LLM, if it is played, is asked about a question's programs, by question and program."""
+    """By question and program."""
     if game.test is None:
         return {}
     config, rules = game.config, _suite_rules(game.config, problem)

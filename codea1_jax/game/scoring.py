@@ -20,14 +20,7 @@ from codea1_jax.game.rewards import (
     code_reward,
     suite_reward,
 )
-from codea1_jax.game.rollouts import (
-    Candidate,
-    Page,
-    ProgramRollout,
-    QuestionRollout,
-    SuiteRollout,
-    WrittenSuite,
-)
+from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout, WrittenSuite
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
 from codea1_jax.game.values import Detections, suite_value
@@ -70,7 +63,6 @@ def score_question(
 def _score_program(
     problem: Problem, candidate: Candidate, judgement: Judgement, config: Config, function: TestReward | None
 ) -> ProgramRollout:
-    """A candidate's verdicts, and its suites' rewards and advantages."""
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
     *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
     suites = [
@@ -112,7 +104,6 @@ def _suite_rollout(
     *,
     code_valid: bool,
 ) -> SuiteRollout:
-    """A suite and its reward: that of `rewards`, or of the caller's own function, which is given it."""
     first = validated.kept[: rewards.suite_size]
     earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
@@ -120,13 +111,7 @@ def _suite_rollout(
     if detections is not None:
         value = suite_value(earning, detections, rewards.suite_size, rewards.redundancy_price)
     reward = suite_reward(
-        found,
-        _failed(on_book),
-        rewards,
-        invalid=validated.invalid,
-        code_valid=code_valid,
-        response=text,
-        value=value,
+        found, _failed(on_book), rewards, invalid=validated.invalid, code_valid=code_valid, response=text, value=value
     )
     if function is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
@@ -151,7 +136,6 @@ def _code_reward(
     rewards: RewardConfig,
     function: CodeReward | None,
 ) -> float:
-    """A program's reward, on what it faced and on the book. The caller's own function, if any, is given the paper's."""
     reward = code_reward([_failed(verdicts) for verdicts in faced], _failed(program.book), rewards)
     if function is None:
         return reward
@@ -161,13 +145,11 @@ def _code_reward(
 
 
 def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:
-    """Whether there was something to pass, and all of it was passed."""
     verdicts = [*chain.from_iterable(faced), *book]
     return bool(verdicts) and all(verdict.passed for verdict in verdicts)
 
 
 def _verdicts(outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: Config) -> list[tuple[Verdict, ...]]:
-    """The verdicts on all that a program faced, in order."""
     if outcomes.in_script is None or config.rewards.pool_tests:
         return [verdicts_on(outcomes, tests) for tests in suites]
     in_script = iter(outcomes.in_script)
@@ -175,7 +157,6 @@ def _verdicts(outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], confi
 
 
 def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:
-    """One program's verdicts on given tests."""
     return tuple(verdict_on(outcomes.by_call[test.call], test) for test in tests)
 
 

@@ -106,7 +106,6 @@ def _suite(statements: Sequence[ast.stmt], entry_point: str, rules: SuiteRules, 
 
 
 def _without_answer(statement: ast.stmt) -> ast.stmt:
-    """A call, or an assert on one, as an assert that states None."""
     match statement:
         case ast.Expr(value=call) | ast.Assert(test=ast.Compare(left=call, ops=[_])):
             return ast.Assert(ast.Compare(call, [ast.Eq()], [ast.Constant(None)]))
@@ -133,7 +132,6 @@ def parse_statements(source: str) -> list[ast.stmt]:
 
 
 def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line: bool = False) -> list[ast.stmt]:
-    """The statements that parse by themselves, of those that begin with one of `openings`."""
     lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
     left = _PARSED_SHARE * len(source)
     broken = 0
@@ -183,8 +181,6 @@ def _indentation(line: str) -> int:
 
 
 class _Reading:
-    """The tests of one suite, read until there are enough of them."""
-
     def __init__(self, entry_point: str, rules: SuiteRules) -> None:
         self._entry_point = entry_point
         self._rules = rules
@@ -196,10 +192,6 @@ class _Reading:
         self._invalid = 0
 
     def suite(self, statements: Sequence[ast.stmt]) -> Suite:
-        self._read(statements)
-        return Suite(tuple(self._tests), tuple(self._rejected), self._invalid)
-
-    def _read(self, statements: Sequence[ast.stmt]) -> None:
         """The asserts of the statements and, in place, of the blocks in them: functions, classes, branches, loops.
 
         Without recursion, since each `elif` is a block in that of the one before.
@@ -211,9 +203,9 @@ class _Reading:
                 open_blocks.pop()
             else:
                 open_blocks.append(inner)
+        return Suite(tuple(self._tests), tuple(self._rejected), self._invalid)
 
     def _read_block(self, statements: Sequence[ast.stmt], bound: dict[str, ast.expr]) -> Iterator[Iterator]:
-        """The asserts of one block; puts the blocks in it where they have to be read."""
         for statement in statements:
             if self._is_enough():
                 return
@@ -247,7 +239,8 @@ class _Reading:
         test = parse_test(statement, self._entry_point, bound)
         if isinstance(test, Rejected):
             self._rejected.append(RejectedTest(_spelled(statement), test.reason))
-            self._invalid += self._rules.junk_counts and _compares_a_call(statement)
+            is_comparison = isinstance(statement.test, ast.Compare) and isinstance(statement.test.left, ast.Call)
+            self._invalid += self._rules.junk_counts and is_comparison
         else:
             self._tests.append(test)
 
@@ -257,10 +250,6 @@ class _Reading:
 
 def _size(tree: ast.AST) -> int:
     return sum(1 for _ in ast.walk(tree))
-
-
-def _compares_a_call(statement: ast.Assert) -> bool:
-    return isinstance(statement.test, ast.Compare) and isinstance(statement.test.left, ast.Call)
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

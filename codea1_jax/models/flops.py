@@ -25,16 +25,8 @@ def parameters(model: Architecture) -> int:
 
 def adapter_parameters(model: Architecture, lora: LoRAConfig) -> int:
     width, inner, dim = model.hidden_size, model.intermediate_size, model.head_dim
-    sides = {
-        "q_proj": width + model.num_heads * dim,
-        "k_proj": width + model.num_kv_heads * dim,
-        "v_proj": width + model.num_kv_heads * dim,
-        "o_proj": model.num_heads * dim + width,
-        "gate_proj": width + inner,
-        "up_proj": width + inner,
-        "down_proj": inner + width,
-    }
-    return model.num_layers * lora.rank * sum(sides[target] for target in lora.targets)
+    attention = 2 * (width + model.num_heads * dim) + 2 * (width + model.num_kv_heads * dim)
+    return model.num_layers * lora.rank * (attention + 3 * (width + inner))
 
 
 def layers_flops(model: Architecture, tokens: Number, seen: Number) -> Number:

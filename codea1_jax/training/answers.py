@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.evals.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
@@ -54,7 +54,7 @@ def make_player(
     if model.startswith(ENDPOINT):
         if dtype is not None:
             raise UserError(f"{model} computes in a dtype of its own; leave the dtype out")
-        endpoint = find_endpoint(model, served, sampling, SUITE_SIZE, key, templates or OUR_TEMPLATES)
+        endpoint = find_endpoint(model, served, sampling, SUITE_SIZE, key, templates or BUILT_IN_TEMPLATES)
         return TextPlayer(endpoint.respond, reading or "commonmark")
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
@@ -110,7 +110,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
     if tokenizer.hf.chat_template is None:
         return plain_prompts(tokenizer)
     if config is None:
-        return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or OUR_TEMPLATES)
+        return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or BUILT_IN_TEMPLATES)
     return prompts_of(config, tokenizer, answers=True, templates=templates)
 
 

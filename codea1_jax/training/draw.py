@@ -8,8 +8,8 @@ from dataclasses import replace
 import grain
 
 from codea1_jax.config import METHODS
-from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout, StepRollouts
+from codea1_jax.game.selection import can_teach
 from codea1_jax.training.parts import Training, goodput
 from codea1_jax.training.state import State
 from codea1_jax.training.step import book_after, play

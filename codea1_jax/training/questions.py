@@ -184,7 +184,7 @@ def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
         raise UserError(
             f"prompts.source=dataset: {len(without)} of {counted(len(problems), 'question')} of {source}, such as "
             f"{without[0]}, have no prompt of their own (a field `prompt`, a list of {{role, content}}); prepare rows "
-            "that have it, or set prompts.source=ours"
+            "that have it, or set prompts.source=built_in"
         )
 
 

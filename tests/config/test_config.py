@@ -316,9 +316,9 @@ def test_a_configuration_cannot_be_changed():
 
 
 @pytest.mark.parametrize("word", ["yes", "true", "off"])
-def test_a_truth_value_is_no_number(word, tmp_path):
+def test_a_boolean_is_not_a_number(word, tmp_path):
     preset = write(tmp_path, "preset.yaml", "steps: 4")
-    assert "steps: " in (said := refusal(preset, f"steps={word}", schema=Outer)) and "is a truth value" in said
+    assert "steps: " in (said := refusal(preset, f"steps={word}", schema=Outer)) and "is a boolean" in said
     assert "inner.rate: " in refusal(preset, f"inner.rate={word}", schema=Outer)
     assert "checkpoint.every: " in refusal("micro/a1", f"checkpoint.every={word}")
 

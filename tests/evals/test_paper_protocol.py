@@ -9,7 +9,7 @@ import pytest
 from scripted import PROMPTS, TOKENIZER, silent
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.evals import paper
 from codea1_jax.evals.endpoint import messages
 from codea1_jax.evals.journal import Journal
@@ -233,7 +233,7 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
 
 def test_long_conversations_and_prompts_are_cut(monkeypatch):
     earlier = ("first response", "second response")
-    whole = conversation(STEP, earlier, OUR_TEMPLATES)
+    whole = conversation(STEP, earlier, BUILT_IN_TEMPLATES)
     words = len(TOKENIZER.encode(" ".join(message["content"] for message in whole)))
     write = chat_prompts(TOKENIZER, 8).test_function
     monkeypatch.setattr(prompts, "PAPER_CONTEXT", words)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import classes as task
 from data_pipeline import Problem
 from data_pipeline.golden import golden_tests_of_class
@@ -197,7 +197,7 @@ def test_only_methods_that_the_question_names_are_allowed():
 
 
 def test_prompts_state_the_form_in_which_suites_are_read():
-    _, user = task.test_messages(PROBLEM, STACK, 3, OUR_TEMPLATES)
+    _, user = task.test_messages(PROBLEM, STACK, 3, BUILT_IN_TEMPLATES)
     form = user["content"].partition("# Format")[2].partition("form\n")[2].replace("\nWhere one call is enough: ", "\n")
     suite = task.suite_in(form.replace("arguments", "1").replace("expected_value", "2"), PROBLEM)
     assert [test.call for test in suite.tests] == [

@@ -9,7 +9,7 @@ from scripted import TOKENIZER, scripted_game
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Template, Templates
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.export import question_record
 from codea1_jax.game.round import play_round
 from codea1_jax.game.tasks import task_of
@@ -42,12 +42,12 @@ def pool() -> Iterator[SandboxPool]:
 
 def asks(problem):
     task = task_of(problem)
-    suite = task.test_messages(problem, RIGHT, 4, OUR_TEMPLATES)
-    short = task.test_messages(problem, None, 4, OUR_TEMPLATES, short=True)
+    suite = task.test_messages(problem, RIGHT, 4, BUILT_IN_TEMPLATES)
+    short = task.test_messages(problem, None, 4, BUILT_IN_TEMPLATES, short=True)
     return [messages[-1]["content"] for messages in (suite, short)]
 
 
-def program_asked(problem, templates=OUR_TEMPLATES):
+def program_asked(problem, templates=BUILT_IN_TEMPLATES):
     return task_of(problem).code_messages(problem, templates)[-1]["content"]
 
 
@@ -69,7 +69,7 @@ def test_who_writes_programs_is_shown_the_classes_that_are_given():
 
 def test_no_test_functions_are_asked_for():
     with pytest.raises(UserError, match="mirror: test functions are asked for functions alone"):
-        task_of(FUNCTION).test_function_messages(FUNCTION, (), OUR_TEMPLATES)
+        task_of(FUNCTION).test_function_messages(FUNCTION, (), BUILT_IN_TEMPLATES)
 
 
 def test_a_round_judges_trees_and_its_record_shows_them_as_lists(pool):

@@ -7,9 +7,9 @@ from game_config import game_config
 from scripted import CONFIG, scripted_game
 
 from codea1_jax.config import RewardConfig, TrainConfig
-from codea1_jax.game.outcomes import can_teach
 from codea1_jax.game.rollouts import QuestionRollout
 from codea1_jax.game.round import play_round
+from codea1_jax.game.selection import can_teach
 from data_pipeline import Problem
 from sandbox import SandboxPool
 

@@ -4,7 +4,7 @@ import pytest
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PromptsConfig, Template, Templates, load
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import BRANCHES, SUSPECT
 from data_pipeline import Problem
@@ -17,11 +17,11 @@ def problem(question, solution="", source=""):
     return Problem("p", question, solution, "f", (), source=source)
 
 
-def suite_messages(question, program, suite_size, templates=OUR_TEMPLATES, **settings):
+def suite_messages(question, program, suite_size, templates=BUILT_IN_TEMPLATES, **settings):
     return function.test_messages(problem(question), program, suite_size, templates, **settings)
 
 
-def function_messages(description, program, earlier, templates=OUR_TEMPLATES):
+def function_messages(description, program, earlier, templates=BUILT_IN_TEMPLATES):
     return function.test_function_messages(problem(description, program), earlier, templates)
 
 
@@ -31,7 +31,7 @@ def told(messages):
 
 
 def test_the_code_llm_is_asked_for_the_whole_function_in_one_block_and_nothing_else():
-    text = told(function.code_messages(problem(QUESTION), OUR_TEMPLATES))
+    text = told(function.code_messages(problem(QUESTION), BUILT_IN_TEMPLATES))
     for part in ("Complete the function `f`", "whole function", "one ```python block", "nothing outside", QUESTION):
         assert part in text
 
@@ -130,7 +130,7 @@ def test_what_templates_leave_out_is_asked_by_ours():
         ("code: {user: 'Write {entry_point}.'}", "code: it must show {question}"),
         ("test: {user: '{question} {'}", "test: Single '{' encountered in format string; write {{ for a brace"),
         ("tests: {user: '{question}'}", "unknown key prompts.templates.tests; did you mean prompts.templates.test?"),
-        ("another: {system: no, user: more}", "another.system: False is a truth value"),
+        ("another: {system: no, user: more}", "another.system: False is a boolean"),
         ("another: {system: n, user: more}", "another: a conversation has its system's part at the beginning"),
         ("- code", "templates are a mapping of code, test"),
         ("code: [", "while parsing"),

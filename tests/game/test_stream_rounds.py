@@ -8,7 +8,7 @@ from game_config import game_config
 from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
-from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
@@ -90,13 +90,15 @@ def test_the_program_is_the_last_block_that_parses(response, program):
 
 def test_chat_prompts_state_the_form_in_which_suites_are_read():
     problem = replace(PROBLEM, description="The sum.")
-    _, user = stream.test_messages(problem, WRONG, 5, OUR_TEMPLATES)
+    _, user = stream.test_messages(problem, WRONG, 5, BUILT_IN_TEMPLATES)
     assert "5 different tests" in user["content"] and WRONG.strip() in user["content"]
     assert "The sum." in user["content"] and "assert" not in user["content"]
     (shown,) = stream.suite_in(user["content"].partition("# Format")[2], PROBLEM).tests
     assert shown == SuiteTest("standard input\n", "standard output\n")
     assert "input" in chat_asks(PROBLEM) and "entry" not in chat_asks(PROBLEM)
-    (calls,) = [m for m in stream.test_messages(PROBLEM, None, 5, OUR_TEMPLATES, answers=False) if m["role"] == "user"]
+    (calls,) = [
+        m for m in stream.test_messages(PROBLEM, None, 5, BUILT_IN_TEMPLATES, answers=False) if m["role"] == "user"
+    ]
     assert "```output" not in calls["content"] and "Program" not in calls["content"].partition("# Format")[0]
 
 

@@ -125,7 +125,7 @@ def test_a_problem_whose_checker_decides_is_refused(judge: Judge):
     ("response", "program"),
     [
         ("Sure:\n```python\nx = 1\n```\nDone.", "x = 1\n"),
-        ("```py\nx = 1\n```\n\n```\nx = 2\n```", "x = 2\n"),
+        ("```py\nx = 1\n```\n\n```\nx = 2\n```", "x = 1\n"),
         ("x = 3", "x = 3"),
         ("```python\nx = 4\n```\n```bash\nls\n```", "x = 4\n"),
     ],

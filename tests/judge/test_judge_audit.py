@@ -32,7 +32,7 @@ def pool() -> Iterator[SandboxPool]:
 def written(folder: Path, *rows: dict) -> tuple[Problem, ...]:
     file = folder / "mine.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return load(file).problems
+    return load(str(file)).problems
 
 
 def test_what_checks_wrongly_pass_is_reported_by_problem_and_counted(tmp_path: Path, pool: SandboxPool):

@@ -32,7 +32,7 @@ from tiny_run import (
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.game.outcomes import can_teach
+from codea1_jax.game.selection import can_teach
 from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.run.rundir import RunDir

@@ -18,12 +18,10 @@ from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Task, Test
 
-__all__ = ["classes", "function", "stream", "task_of"]
-
 
 @runtime_checkable
 class TaskKind(Protocol):
-    """What a module of a kind has; `function` describes each."""
+    """What a module of a kind has; `function` describes each. Users' templates are for functions alone."""
 
     def code_messages(self, problem: Problem, templates: Templates) -> list[Message]: ...
 
@@ -71,5 +69,4 @@ _KINDS: Mapping[Task, TaskKind] = {Task.FUNCTION: function, Task.CLASS: classes,
 
 
 def task_of(problem: Problem) -> TaskKind:
-    """The kind of a problem."""
     return _KINDS[problem.task]

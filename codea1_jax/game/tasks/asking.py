@@ -107,12 +107,10 @@ def refuse_test_functions(problem: Problem, earlier: Sequence[str], templates: T
 
 
 def python_block(lines: Sequence[str]) -> str:
-    """Lines of Python as a block; nothing of none."""
     return "\n".join(["```python", *lines, "```"]) if lines else ""
 
 
 def filled(template: Template, **fields: object) -> list[Message]:
-    """A user's template as a conversation."""
     user = template.user.format(**fields)
     return (
         [{"role": "user", "content": user}]
@@ -122,5 +120,4 @@ def filled(template: Template, **fields: object) -> list[Message]:
 
 
 def conversation(system: str, user: str) -> list[Message]:
-    """One turn of the user's, to be answered."""
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]

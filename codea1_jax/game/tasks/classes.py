@@ -43,7 +43,6 @@ judged, view, golden_line = function.judged, function.view, function.golden_line
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
-    """The conversation that asks for a program. Users' templates are for functions."""
     user = CODE_USER.format(entry_point=problem.entry_point, question=asked(problem))
     return conversation(CODE_SYSTEM, user)
 
@@ -57,7 +56,6 @@ def test_messages(
     answers: bool = True,
     short: bool = False,
 ) -> list[Message]:
-    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
     form, name = _form(problem, answers), f"`{problem.entry_point}`"
     words = Words(
         system=TEST_SYSTEM,
@@ -77,12 +75,10 @@ def _form(problem: Problem, answers: bool) -> str:
 
 
 def spelled(test: SuiteTest, problem: Problem) -> str:
-    """A test as a suite has it."""
     return classes.spelled(test.call, test.stated, problem.entry_point)
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
-    """What is done to an object and what must come of it, for people to read."""
     return classes.called(test.call, problem.entry_point), test.expected
 
 
@@ -92,7 +88,6 @@ def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRu
 
 
 def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
-    """Tests that were written down as `spelled` has them, or as any Python."""
     return read_python(text, classes.DRIVER, rules, partial(_rewritten, name=problem.entry_point))
 
 

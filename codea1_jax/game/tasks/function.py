@@ -121,8 +121,8 @@ def test_function_messages(problem: Problem, earlier: Sequence[str], templates: 
     if problem.signatures:
         return refuse_test_functions(problem, earlier, templates)
     fields = {"entry_point": problem.entry_point, "program": problem.solution, "description": problem.described}
-    ours = Template(system=FUNCTION_SYSTEM, user=FUNCTION_USER)
-    messages = filled(templates.function or ours, **fields)
+    first = templates.function or Template(system=FUNCTION_SYSTEM, user=FUNCTION_USER)
+    messages = filled(first, **fields)
     another = filled(templates.another or Template(user=ANOTHER_FUNCTION), entry_point=problem.entry_point)
     for response in earlier:
         messages += [{"role": "assistant", "content": response}, *another]
@@ -130,7 +130,6 @@ def test_function_messages(problem: Problem, earlier: Sequence[str], templates: 
 
 
 def suite_answer(tests: Sequence[str]) -> str:
-    """The response that gives these tests."""
     return python_block(tests)
 
 
@@ -150,7 +149,6 @@ def shown(test: Test, problem: Problem) -> tuple[str, str]:
 
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
-    """The program in a response."""
     return paper_program(response) if reading == "paper" else program_in(response, problem.entry_point)
 
 
@@ -160,7 +158,6 @@ def read_begun(response: str) -> str:
 
 
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
-    """The tests in a response."""
     return extract_suite(response, problem.entry_point, reading, rules)
 
 

@@ -47,7 +47,6 @@ begun, read_begun, test_function_messages = function.begun, function.read_begun,
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
-    """The conversation that asks for a program. Users' templates are for functions."""
     return conversation(CODE_SYSTEM, CODE_USER.format(question=problem.question))
 
 
@@ -60,7 +59,6 @@ def test_messages(
     answers: bool = True,
     short: bool = False,
 ) -> list[Message]:
-    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
     form = TEST_FORM if answers else INPUT_FORM
     words = Words(
         system=TEST_SYSTEM,
@@ -75,27 +73,22 @@ def test_messages(
 
 
 def suite_answer(tests: Sequence[str]) -> str:
-    """The response that gives these tests."""
     return "\n".join(tests)
 
 
 def spelled(test: SuiteTest, problem: Problem) -> str:
-    """A test as a suite has it."""
     return streams.spelled(test.call, test.stated)
 
 
 def golden_line(test: SuiteTest) -> str:
-    """A test as a problem keeps it."""
     return stream_line(test.call, test.stated)
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
-    """What is put in and what must come out, for people to read."""
     return test.call, streams.text_of(test.expected) or test.expected
 
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
-    """The program in a response."""
     return paper_program(response) if reading == "paper" else last_program(response)
 
 
@@ -117,20 +110,16 @@ def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRu
 
 
 def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
-    """Tests that were written down as `spelled` has them."""
     return read_suite(text, problem, "commonmark", rules)
 
 
 def is_allowed(problem: Problem, call: str) -> bool:
-    """Whether the question allows a test: any input may be put in."""
     return True
 
 
 def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
-    """What the judge runs of a program: all of it, and nothing else."""
     return program
 
 
 def view(call: str) -> str:
-    """What a test looks at in the output: at all of it."""
     return ""
