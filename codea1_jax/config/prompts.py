@@ -115,7 +115,7 @@ class PromptsConfig(Section):
     style: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
     source: Literal["built_in", "dataset"] = Field(
         default="built_in",
-        description="dataset: the Code LLM is asked by each row's own `prompt`, a list of {role, content}, if it has one",
+        description="dataset: each row's own `prompt`, a list of {role, content}, asks the Code LLM where there is one",
     )
     templates: Templates = BUILT_IN_TEMPLATES
 

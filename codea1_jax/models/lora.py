@@ -30,7 +30,7 @@ def logical_adapters(model: Transformer, lora: LoRAConfig) -> Params:
     """The adapters' shapes and dtypes in boxes that name their axes, as `decoder.logical_params`."""
     boxes = {}
     for path, box in flatten(logical_params(model)).items():
-        if path[-1] == "kernel" and path[-2].endswith("_proj"):
+        if path[-1] == "kernel":
             (layers, rows, columns), (stack, inner, outer) = box.value.shape, box.names
             a = jax.ShapeDtypeStruct((layers, rows, lora.rank), model.param_dtype)
             b = jax.ShapeDtypeStruct((layers, lora.rank, columns), model.param_dtype)

@@ -96,9 +96,7 @@ def test_chat_prompts_state_the_form_in_which_suites_are_read():
     (shown,) = stream.suite_in(user["content"].partition("# Format")[2], PROBLEM).tests
     assert shown == SuiteTest("standard input\n", "standard output\n")
     assert "input" in chat_asks(PROBLEM) and "entry" not in chat_asks(PROBLEM)
-    (calls,) = [
-        m for m in stream.test_messages(PROBLEM, None, 5, BUILT_IN_TEMPLATES, answers=False) if m["role"] == "user"
-    ]
+    calls = stream.test_messages(PROBLEM, None, 5, BUILT_IN_TEMPLATES, answers=False)[-1]
     assert "```output" not in calls["content"] and "Program" not in calls["content"].partition("# Format")[0]
 
 
