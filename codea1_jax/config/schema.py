@@ -71,7 +71,7 @@ class Config(Section):
         """The adapters of a policy; None where all parameters are trained."""
         return None if self.lora is None else self.learners[policy].lora or self.lora
 
-    def drawn_at(self, policy: str) -> tuple[float, float]:
+    def sampling_of(self, policy: str) -> tuple[float, float]:
         """The temperature, and top_p, at which a policy is sampled in training."""
         own = self.learners[policy]
         return own.temperature or self.rollout.temperature, own.top_p or self.rollout.top_p

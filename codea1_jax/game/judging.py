@@ -23,7 +23,7 @@ from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
-from codea1_jax.game.values import Detections, kill_sets
+from codea1_jax.game.values import Detections, detect
 from data_pipeline import Problem
 from data_pipeline.checking import apply_checker, stated_or_expected
 from data_pipeline.golden import read_golden_tests
@@ -184,7 +184,8 @@ def judge_group(
     validated = _validate_suites(judge, problem, written, config)
     kept = {index: [test for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [test for tests in kept.values() for test in tests]
-    expected = {test.call: test.expected for test in (*everyones, *book)}
+    on_suites = {test.call: test.expected for test in everyones}
+    expected = on_suites | {test.call: test.expected for test in book}
     script_seconds, task = _script_seconds(problem, config), task_of(problem)
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
@@ -195,27 +196,17 @@ def judge_group(
             if script_seconds is None
             else submit_script(judge, program, faced, problem.called, script_seconds)
         )
-    killed = _submit_mutants(judge, problem, everyones, config) if config.rewards.test_value == "mutation" else None
-    programs = {index: _apply_checker(judge, problem, program.result(), expected) for index, program in pending.items()}
+    by_mutants = config.rewards.test_value == "mutation"
+    mutants = map(problem.driven, problem.mutants[: config.rewards.mutants] if by_mutants else ())
+    mutated = [submit_calls(judge, problem, mutant, on_suites) for mutant in mutants]
+    programs = {index: _with_checker(judge, problem, program.result(), expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     programs = {index: _fail_everything(found) if index in hung else found for index, found in programs.items()}
-    return Judgement(tuple(book), validated, programs, None if killed is None else killed())
+    ended = [_with_checker(judge, problem, mutant.result(), on_suites).by_call for mutant in mutated]
+    return Judgement(tuple(book), validated, programs, detect(everyones, ended) if by_mutants else None)
 
 
-def _submit_mutants(judge: Judge, problem: Problem, tests: Sequence[Test], config: Config) -> Callable[[], Detections]:
-    """Submits the reference's mutants on all kept tests; what is returned waits for what the tests kill."""
-    expected = {test.call: test.expected for test in tests}
-    programs = map(problem.driven, problem.mutants[: config.rewards.mutants])
-    mutants = [submit_calls(judge, problem, program, expected) for program in programs]
-
-    def killed() -> Detections:
-        ended = [_apply_checker(judge, problem, mutant.result(), expected) for mutant in mutants]
-        return Detections(kill_sets(tests, [mutant.by_call for mutant in ended]), len(ended))
-
-    return killed
-
-
-def _apply_checker(
+def _with_checker(
     judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]
 ) -> ProgramOutcomes:
     return replace(program, by_call=apply_checker(judge, problem, program.by_call, expected))

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 
 from sandbox import Outcome, Test, verdict_on
 
-KillSets = Mapping[Test, frozenset[int]]
-"""By each valid test of a question, the mutants that fail it, by their numbers."""
-
 
 @dataclass(frozen=True)
 class Detections:
-    """What each valid test of a question kills, and how many mutants there are."""
+    """By each valid test of a question, the numbers of the mutants that fail it; and how many mutants there are."""
 
-    by_test: KillSets
+    by_test: Mapping[Test, frozenset[int]]
     total: int
 
 
@@ -38,9 +35,10 @@ def suite_value(kept: Sequence[Test], detections: Detections, suite_size: int, r
     return max(0.0, len(killed) / detections.total - price) if detections.total else 0.0
 
 
-def kill_sets(tests: Iterable[Test], programs: Sequence[Mapping[str, Outcome]]) -> KillSets:
-    """By each test, the programs that fail it; `programs` are what each gave, by the call's text."""
-    return {
-        test: frozenset(i for i, by_call in enumerate(programs) if not verdict_on(by_call[test.call], test).passed)
+def detect(tests: Iterable[Test], mutants: Sequence[Mapping[str, Outcome]]) -> Detections:
+    """What tests kill; `mutants` are what each of them gave, by the call's text."""
+    by_test = {
+        test: frozenset(i for i, by_call in enumerate(mutants) if not verdict_on(by_call[test.call], test).passed)
         for test in dict.fromkeys(tests)
     }
+    return Detections(by_test, len(mutants))

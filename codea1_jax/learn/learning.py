@@ -64,7 +64,7 @@ class Learning:
                 section.optimizer,
                 section.packing,
                 total_steps=total_steps,
-                temperature=1.0 if self.method.supervised else config.drawn_at(name)[0],
+                temperature=1.0 if self.method.supervised else config.sampling_of(name)[0],
                 mesh=mesh,
                 offload=config.offload,
                 lora=config.lora_of(name),

@@ -141,7 +141,7 @@ def is_anchored(config: Config, policy: str) -> bool:
 
 def sampling_kind(config: Config, policy: str) -> SamplingKind:
     """How the decoding program of a step draws for a policy."""
-    return SamplingKind.of(Sampling(1, *config.drawn_at(policy)))
+    return SamplingKind.of(Sampling(1, *config.sampling_of(policy)))
 
 
 def evaluation_kind(config: Config) -> SamplingKind:

@@ -67,7 +67,7 @@ def make_role_samplers(
         capacity = capacity_of(rollout, shards, requests, width, prompt, response, replicas=replicas)
         samples, seed = ("programs", 2 * config.run.seed) if role == "code" else ("suites", 2 * config.run.seed + 1)
         made = make_sampler(rollout, policies[role], seed, capacity, mesh, samples)
-        sampling = Sampling(response, *config.drawn_at(METHODS[config.method.name].roles.get(role, role)))
+        sampling = Sampling(response, *config.sampling_of(METHODS[config.method.name].roles.get(role, role)))
         return RoleSampler(made, prompts[role], policies[role], prompt, sampling, config.reading)
 
     programs = config.train.questions * rollout.samples

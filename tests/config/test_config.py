@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import Field
 
 import configs
@@ -162,39 +163,15 @@ def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
     assert (config.method.name, config.mesh.fsdp, config.run.directory) == ("golden", 8, "runs/3b-golden")
 
 
-VARIANTS = {
-    "dr_grpo": {"rewards.advantages": "centred", "grpo.normalizer": "constant", "grpo.kl_coef": 0.0},
-    "rloo": {"rewards.advantages": "rloo"},
-    "cispo": {"grpo.loss": "cispo", "grpo.clip_low": 1.0, "grpo.clip_high": 4.0, "grpo.kl_coef": 0.0},
-    "gspo": {"grpo.ratio": "sequence", "grpo.clip_low": 3e-4, "grpo.clip_high": 4e-4, "grpo.kl_coef": 0.0},
-    "dapo": {"train.refill": 3, "grpo.mask_truncated": True, "grpo.kl_coef": 0.0, "grpo.skip_zero_advantage": True},
-    "tis": {"grpo.importance_cap": 2.0},
-    "icepop": {"grpo.importance": "icepop", "grpo.importance_floor": 0.5, "grpo.importance_cap": 5.0},
-    "mutation": {"rewards.test_value": "mutation", "rewards.redundancy_price": 0.1},
-    "right_mutation": {
-        "rewards.test_value": "mutation",
-        "rewards.redundancy_price": 0.1,
-        "rewards.only_right": True,
-    },
-    "refill": {"train.refill": 3},
-}
-
-
 def test_a_variant_is_a_part_of_any_composed_preset_and_differs_from_it_in_nothing_else():
-    assert VARIANTS.keys() == {path.stem for path in (PARTS / "variants").iterdir()}
-    for preset, hardware in (("1.5b/a1", "_h100"), ("micro/a1", ""), ("7b/self_play", "_v5p")):
-        plain = load(Config, preset + hardware)
-        for name, differences in VARIANTS.items():
-            config = load(Config, f"{preset}_{name}{hardware}")
-            model = preset.partition("/")[0]
-            assert config.run.directory == plain.run.directory.replace(model, f"{model}-{name}", 1)
-            ours, theirs = (by_key(each.model_dump()) for each in (config, plain))
-            expected = {"run.directory": config.run.directory}
-            for key, value in differences.items():
-                keys = [f"{policy}.{key}" for policy in ("code", "test")] if key.startswith("grpo") else [key]
-                expected |= {each: value for each in keys if theirs.get(each) != value}
-            assert {key: value for key, value in ours.items() if value != theirs.get(key)} == expected, (preset, name)
-            assert (f"{preset}_{name}{hardware}" in preset_names()) == (preset == "micro/a1")
+    for path in (PARTS / "variants").iterdir():
+        changes = by_key(yaml.safe_load(path.read_text()))
+        for preset, hardware in (("1.5b/a1", "_h100"), ("micro/a1", ""), ("7b/self_play", "_v5p")):
+            name, model = f"{preset}_{path.stem}{hardware}", preset.partition("/")[0]
+            plain, varied = (by_key(load(Config, each).model_dump()) for each in (preset + hardware, name))
+            directory = plain["run.directory"].replace(model, f"{model}-{path.stem}", 1)
+            assert varied == plain | changes | {"run.directory": directory}
+            assert (name in preset_names()) == (preset == "micro/a1")
 
 
 def test_every_shipped_file_is_a_preset_or_a_part_of_one():
@@ -204,33 +181,15 @@ def test_every_shipped_file_is_a_preset_or_a_part_of_one():
         assert name in preset_names() or name.startswith(("parts/", "recipes/"))
 
 
-def test_the_defaults_are_the_papers():
-    config = load(Config, "micro/a1_paper", ["run.directory=x"])
-    for name, learner in (("code", config.code), ("test", config.test)):
-        assert learner.grpo.model_dump(exclude={"mini_batch_questions"}) == {
-            "clip_low": 0.20,
-            "clip_high": 0.28,
-            "dual_clip": 10.0,
-            "kl_coef": 0.001,
-            "entropy_coef": 0.0,
-            "skip_zero_advantage": False,
-            "ratio": "token",
-            "loss": "clipped",
-            "normalizer": "tokens",
-            "importance": "token",
-            "importance_floor": 0.0,
-            "importance_cap": None,
-            "mask_truncated": False,
-        }, name
-        assert (learner.optimizer.beta1, learner.optimizer.beta2) == (0.9, 0.999)
-        assert (learner.optimizer.weight_decay, learner.optimizer.clip_norm) == (0.1, 1.0)
-    assert (config.rewards.alpha, config.rewards.difficulty, config.rewards.pool_tests) == (0.5, "fraction", False)
-    assert config.rewards.advantages == "grpo"
-    method = config.method
-    assert (method.name, method.white_box, method.mistake_book, method.answer_prediction) == ("a1", True, True, True)
-    assert (config.rollout.samples, config.rollout.suites, config.rollout.share_programs) == (8, 8, False)
-    assert (config.rollout.temperature, config.rollout.top_p, config.train.update_n) == (1.0, 1.0, 1)
-    assert (Config.model_fields["train"].default.questions, Config.model_fields["train"].default.epochs) == (256, 3)
+def test_no_departure_is_on_by_default():
+    """The paper's numbers are held by the page of fidelity."""
+    config = load(Config, "micro/a1_paper")
+    for grpo in (config.code.grpo, config.test.grpo):
+        assert (grpo.loss, grpo.ratio, grpo.normalizer) == ("clipped", "token", "tokens")
+        assert (grpo.importance, grpo.importance_cap, grpo.importance_floor) == ("token", None, 0.0)
+        assert not grpo.mask_truncated and not grpo.skip_zero_advantage
+    assert (config.method.name, config.rewards.passing, config.rewards.test_value) == ("a1", "fraction", "paper")
+    assert not config.rollout.share_programs and not config.train.refill and not config.rewards.only_right
 
 
 def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over_all(tmp_path):
@@ -248,17 +207,12 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
     ("override", "line"),
     [
         ("rollout.sample=4", "unknown key rollout.sample; did you mean rollout.samples?"),
-        ("rewrads.alpha=0.3", "unknown key rewrads; did you mean rewards?"),
-        ("warm_start.stepz=3", "unknown key warm_start.stepz; did you mean warm_start.steps?"),
         ("code.grpo.kl_coeff=0", "unknown key code.grpo.kl_coeff; did you mean code.grpo.kl_coef?"),
         ("rollout.samples=many", "rollout.samples: must be a whole number, not 'many'"),
         ("rollout.samples=1", "rollout.samples: must be 2 or more, not 1"),
-        ("rollout.samples=2.5", "rollout.samples: must be a whole number, not 2.5"),
         ("rollout=3", "rollout: must be a section of keys, as in {key: value}, not 3"),
-        ("train.steps=-1", "train.steps: must be 0 or more, not -1"),
         ("rewards.difficulty=hard", "rewards.difficulty: must be 'fraction' or 'any', not 'hard'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
-        ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
         ("model.attention=flash", "attention: flash needs compute_dtype: bfloat16"),
         ("data.task=stream", "data.task=stream: its words are missing; also set model.architecture.words=stream"),
         ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
@@ -297,7 +251,6 @@ def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
         ("compose: [top.yaml]", "compose each other in a circle"),
         ("compose: [missing]", "no preset 'missing'"),
         ("compose: 3", "compose: must be a list of presets"),
-        ("compose: top.yaml", "compose: must be a list of presets"),
         ("compose: [1]", "compose: must be a list of presets"),
     ],
 )
@@ -308,11 +261,6 @@ def test_a_file_that_is_no_preset_is_one_line(text, line, tmp_path):
 def test_a_file_that_is_no_text_is_one_line(tmp_path):
     (tmp_path / "weights.bin").write_bytes(b"\xff\xfe\x00\x81")
     assert "weights.bin: not YAML" in refusal(str(tmp_path / "weights.bin"))
-
-
-def test_a_configuration_cannot_be_changed():
-    with pytest.raises(ValueError, match="frozen"):
-        load(Config, "micro/a1").train.steps = 3
 
 
 @pytest.mark.parametrize("word", ["yes", "true", "off"])

@@ -105,6 +105,8 @@ def respelled(rng: random.Random, x: int) -> str:
 
 VACUOUS = ["len([f(1)]) == 1", "[f(1), 7][1] == 7", "bool([f(2)]) == True", "(f(1) == 99) == False", "f(1) * 0 == []"]
 VACUOUS += ["isinstance(f(1), list) == True", "f(3)[:0] == []", "(f(1) in [3]) == False", "max([f(1)], [9]) == [9]"]
+VACUOUS += ["len(max(str(f(1)))) == 1", "len(min(str(len(str(f(1)))))) == 1", "str(f(1))[0][0][0] == '['"]
+VACUOUS += ["len(str(f(1))[0]) == 1", "str(f(1))[-1] == ']'"]
 VACUOUS += [
     "sum([], f(1)) == [1, 1]",
     "(7 if f(1) else 8) == 7",

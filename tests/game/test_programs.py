@@ -4,7 +4,7 @@ import random
 import sys
 
 import pytest
-from fenced_answers import ANSWERS, PROGRAM, WRONG
+from fenced_answers import ANSWERS
 
 from codea1_jax.game.suites import extract_suite
 from data_pipeline.responses import CodeBlock, code_blocks, paper_program, program_in
@@ -14,12 +14,6 @@ def is_right(program):
     names = {}
     exec(program, names)
     return [names["squares"](xs) for xs in ([], [1, 2, 3, 4], [-2, 7])] == [0, 20, 4]
-
-
-def test_the_fixture_knows_right_from_wrong():
-    assert is_right(PROGRAM)
-    assert not is_right(WRONG)
-    assert len(ANSWERS) >= 40
 
 
 @pytest.mark.parametrize("form", ANSWERS)

@@ -10,7 +10,7 @@ from judged_group import played
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.rewards import suite_reward
-from codea1_jax.game.values import Detections, kill_sets, suite_value
+from codea1_jax.game.values import Detections, detect, suite_value
 from data_pipeline import Problem
 from sandbox import Outcome, SandboxPool, Status, Test
 
@@ -91,8 +91,9 @@ def test_a_test_that_finds_what_an_earlier_one_did_costs_the_price_over_k(found,
 
 def test_a_test_is_failed_by_what_raises_or_returns_something_else():
     returned = [Outcome(Status.RETURNED, "1"), Outcome(Status.RETURNED, "2"), Outcome(Status.RAISED)]
-    assert kill_sets([A], []) == {A: frozenset()}
-    assert kill_sets([Test("a", "1")], [{"a": each} for each in returned]) == {Test("a", "1"): frozenset({1, 2})}
+    assert detect([A], []) == Detections({A: frozenset()}, 0)
+    found = detect([Test("a", "1")], [{"a": each} for each in returned])
+    assert found == Detections({Test("a", "1"): frozenset({1, 2})}, 3)
 
 
 # --- groups that were judged ----------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_a_policy_takes_what_its_own_adapters_and_sampling_do_not_set():
     code, test = config.lora_of("code"), config.lora_of("test")
     assert code is not None and (code.rank, code.alpha) == (16, 8)
     assert test is not None and (test.rank, test.alpha) == (64, 8)
-    assert (config.drawn_at("code"), config.drawn_at("test")) == ((1.2, 0.9), (0.7, 1.0))
+    assert (config.sampling_of("code"), config.sampling_of("test")) == ((1.2, 0.9), (0.7, 1.0))
     assert Config.model_validate(config.model_dump(mode="json")) == config
     with pytest.raises(UserError, match="set lora as well"):
         load(Config, "1.5b/a1", ["test.lora.rank=64"])

@@ -81,7 +81,7 @@ def _sampler_and_learner(name: str, config: Config, shape: Architecture) -> Iter
     requests = [Request(prompt, (index,), SAMPLES) for index, prompt in enumerate(prompts)]
     drawn = [
         as_example(Trajectory(prompts[index], sample.tokens, 1.0, logprobs=tuple(sample.logprobs)))
-        for index, samples in sampler.generate(params, requests, Sampling(RESPONSE, config.drawn_at("code")[0]))
+        for index, samples in sampler.generate(params, requests, Sampling(RESPONSE, config.sampling_of("code")[0]))
         for sample in samples
     ]
     errors = []
