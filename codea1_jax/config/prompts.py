@@ -115,7 +115,8 @@ class PromptsConfig(Section):
     style: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
     source: Literal["built_in", "dataset"] = Field(
         default="built_in",
-        description="dataset: each row's own `prompt`, a list of {role, content}, asks the Code LLM where there is one",
+        description="dataset: each row's own `prompt`, a list of {role, content}, asks the Code LLM; benchmarks "
+        "without it use the built-in prompts",
     )
     templates: Templates = BUILT_IN_TEMPLATES
 

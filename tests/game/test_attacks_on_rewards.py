@@ -59,66 +59,6 @@ def test_a_weak_test_does_not_stand_in_for_a_strong_one_in_the_book():
     assert {test.call for test in retrieved(page)} == {"len(f(5))", "f(5)[0]"}
 
 
-@pytest.mark.parametrize(
-    "calls",
-    [
-        (
-            "f([5])",
-            "f({5})",
-            "f(frozenset([5]))",
-            "f((5,))",
-            "f(range(5, 6))",
-            "f(x for x in [5])",
-            "f(b'\\x05')",
-        ),
-        tuple(f"f({{5 + {i} - {i}: {{zip()}}}})" for i in range(8)),  # an iterator in a set cannot be compared
-    ],
-    ids=["other brackets", "cannot be compared"],
-)
-def test_one_failing_input_counts_once_in_whatever_container_it_comes(pool, calls):
-    problem = replace(PROBLEM, solution="def f(xs):\n    return sum(xs)")
-    texts = [suite(*[f"{call} == 5" for call in calls])]
-    (program,) = played(pool, ["def f(xs):\n    return 0"], [texts], problem).programs
-    assert program.suites[0].reward.adversarial <= 1 / 8
-
-
-@pytest.mark.parametrize(
-    "reference",
-    [
-        "class S:\n    def f(self, x, y=0):\n        return [x + y, x]\nf = S().f",
-        "from functools import partial\ndef g(x, y=0):\n    return [x + y, x]\nf = partial(g)",
-    ],
-    ids=["method", "partial"],
-)
-def test_spellings_of_one_call_count_once_whatever_kind_of_function_the_reference_is(pool, reference):
-    calls = ("f(5)", "f(x=5)", "f(5, 0)", "f(5, y=0)", "f(x=5, y=0)")
-    texts = [suite(*[f"{call} == [5, 5]" for call in calls])]
-    (program,) = played(pool, [WRONG], [texts], replace(PROBLEM, solution=reference)).programs
-    assert program.suites[0].reward.adversarial == 1 / 8
-
-
-@pytest.mark.parametrize(
-    ("reference", "program", "calls"),
-    [
-        ("def f(x):\n    return x > 3", "def f(x):\n    return 1 if x > 3 else 0", ("f({i})", "str(f({i}))")),
-        ("def f(x):\n    return x / 2", "def f(x):\n    return x // 2", ("f({i} * 2)", "str(f({i} * 2))")),
-    ],
-    ids=["bool", "float"],
-)
-def test_programs_whose_values_are_equal_get_equal_verdicts(pool, reference, program, calls):
-    texts = [suite(*[f"{call.format(i=i)} == 1" for i in range(8)]) for call in calls]
-    (played_program,) = played(pool, [program], [texts], replace(PROBLEM, solution=reference)).programs
-    assert [s.reward.adversarial for s in played_program.suites] == [0, 0]
-
-
-def test_an_iterator_as_argument_does_not_fail_a_program_that_looks_at_its_list_twice(pool):
-    problem = replace(PROBLEM, solution="def f(xs):\n    t = 0\n    for x in xs:\n        t += x\n    return t")
-    program = "def f(xs):\n    return sum(xs) if len(xs) else 0"
-    texts = [suite(*[f"f(reversed([1, {i}])) == {i + 1}" for i in range(8)])]
-    (right,) = played(pool, [program], [texts], problem).programs
-    assert right.suites[0].reward.adversarial == 0
-
-
 def eight(call: str, answer: object = 0) -> str:
     """Eight tests on different inputs."""
     return suite(*[f"{call.format(i=i)} == {answer}" for i in range(1, 9)])
@@ -171,6 +111,17 @@ RIGHT_PROGRAMS = {
         "import math\ndef f(x):\n    return {'all': (math.fsum(x), 'a'), 'mean': math.fsum(x) / len(x)}",
         "f([0.1] * (10 + {i}))",
     ),
+    "a bool that equals a number": (
+        "def f(x):\n    return x > 3",
+        "def f(x):\n    return 1 if x > 3 else 0",
+        "str(f({i}))",
+    ),
+    "a whole float": ("def f(x):\n    return x / 2", "def f(x):\n    return x // 2", "str(f({i} * 2))"),
+    "an argument that can be gone through once": (
+        "def f(xs):\n    t = 0\n    for x in xs:\n        t += x\n    return t",
+        "def f(xs):\n    return sum(xs) if len(xs) else 0",
+        "f(reversed([1, {i}]))",
+    ),
     "a Decimal that equals a float": (
         "def f(x):\n    return x / 8",
         "from decimal import Decimal\ndef f(x):\n    return Decimal(x) / 8",
@@ -197,7 +148,28 @@ def test_no_test_fails_a_right_program_for_what_its_question_does_not_state(pool
         assert set(ends) <= {"passed"}
 
 
+FIVE = ["f(5)", "f(x=5)", "f(5, 0)", "f(5, y=0)", "f(x=5, y=0)"]
 RESPELLINGS = {
+    "containers of one number": (
+        "def f(xs):\n    return sum(xs)",
+        "def f(xs):\n    return 0",
+        ["f([5])", "f({5})", "f(frozenset([5]))", "f((5,))", "f(range(5, 6))", "f(x for x in [5])", "f(b'\\x05')"],
+    ),
+    "what cannot be compared": (  # an iterator in a set
+        "def f(xs):\n    return sum(xs)",
+        "def f(xs):\n    return 0",
+        [f"f({{5 + {i} - {i}: {{zip()}}}})" for i in range(8)],
+    ),
+    "arguments of a method": (
+        "class S:\n    def f(self, x, y=0):\n        return [x + y, x]\nf = S().f",
+        WRONG,
+        FIVE,
+    ),
+    "arguments of a partial function": (
+        "from functools import partial\ndef g(x, y=0):\n    return [x + y, x]\nf = partial(g)",
+        WRONG,
+        FIVE,
+    ),
     "texts, lists of characters, dicts and their keys": (
         "def f(x):\n    return [c for c in x]",
         "def f(x):\n    return []",
