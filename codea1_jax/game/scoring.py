@@ -23,7 +23,7 @@ from codea1_jax.game.rewards import (
 from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout, WrittenSuite
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
-from codea1_jax.game.values import Detections, suite_value
+from codea1_jax.game.values import suite_value
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -66,19 +66,8 @@ def _score_program(
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
     *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
     suites = [
-        _suite_rollout(
-            problem,
-            candidate,
-            written,
-            suite,
-            on_suite,
-            on_book,
-            judgement.detections,
-            config.rewards,
-            function,
-            code_valid=outcomes.valid,
-        )
-        for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
+        _suite_rollout(problem, candidate, *each, on_book, judgement, config.rewards, function)
+        for each in zip(candidate.suites, validated, verdicts, strict=True)
     ]
     advantages = _advantages([suite.reward.reward for suite in suites], config.rewards)
     return ProgramRollout(
@@ -98,20 +87,18 @@ def _suite_rollout(
     validated: ValidatedSuite,
     verdicts: tuple[Verdict, ...],
     on_book: tuple[Verdict, ...],
-    detections: Detections | None,
+    judgement: Judgement,
     rewards: RewardConfig,
     function: TestReward | None,
-    *,
-    code_valid: bool,
 ) -> SuiteRollout:
     first = validated.kept[: rewards.suite_size]
     earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
-    text, value = written.response.text, None
-    if detections is not None:
-        value = suite_value(earning, detections, rewards.suite_size, rewards.redundancy_price)
+    text, valid, value = written.response.text, judgement.programs[candidate.duplicate_of].valid, None
+    if judgement.detections is not None:
+        value = suite_value(earning, judgement.detections, rewards.suite_size, rewards.redundancy_price)
     reward = suite_reward(
-        found, _failed(on_book), rewards, invalid=validated.invalid, code_valid=code_valid, response=text, value=value
+        found, _failed(on_book), rewards, invalid=validated.invalid, code_valid=valid, response=text, value=value
     )
     if function is not None:
         judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
