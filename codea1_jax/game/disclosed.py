@@ -42,7 +42,6 @@ def _shown_names(question: str, entry_point: str) -> tuple[str, ...]:
 
 
 def _parameters(text: str) -> list[str]:
-    """The names of the parameter list that a text begins with; none if it does not begin with one."""
     depths = accumulate(((character in "([{") - (character in ")]}") for character in text), initial=1)
     end = next((place for place, depth in enumerate(depths) if depth == 0), 0)
     try:
@@ -80,7 +79,6 @@ def _reference_arguments(solution: str, entry_point: str) -> ast.arguments | Non
 
 
 def _count(arguments: list[ast.expr]) -> int | None:
-    """How many arguments these are; None where an expression decides."""
     count = 0
     for argument in arguments:
         match argument:

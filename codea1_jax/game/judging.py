@@ -218,7 +218,6 @@ def _script_seconds(problem: Problem, config: Config) -> float | None:
 
 
 def _fail_everything(script: ProgramOutcomes) -> ProgramOutcomes:
-    """A program whose suites could not be run: it fails everything."""
     late = Outcome(Status.TIMED_OUT)
     return ProgramOutcomes(False, dict.fromkeys(script.by_call, late), (late,) * len(script.in_script or ()))
 

@@ -111,5 +111,4 @@ class StepRollouts:
 
     @property
     def pages(self) -> dict[str, Page]:
-        """The mistake book's new pages, by question id."""
         return {question.problem.id: question.page_after for question in self.questions}

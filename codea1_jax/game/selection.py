@@ -33,7 +33,6 @@ def can_teach(question: QuestionRollout, role: Role) -> bool:
 
 
 def _outcome(suite: SuiteRollout) -> tuple[bool, bool]:
-    """Whether the suite is valid throughout, and whether it finds a bug."""
     valid = bool(suite.verdicts) and not suite.validated.invalid
     return valid, not all(verdict.passed for verdict in suite.verdicts)
 

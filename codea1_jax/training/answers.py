@@ -72,7 +72,6 @@ def suite_size(model: str | None) -> int:
 
 
 def policy_name(config: Config, role: Role) -> str:
-    """The policy that plays a role in a run. Raises UserError if the run trains none."""
     roles = METHODS[config.method.name].roles
     if role not in roles:
         raise UserError(f"a run of {config.method.name} trains no {role} policy")
@@ -142,7 +141,6 @@ class _FittingSampler:
         self._policy, self._params, self._mesh, self._sampling, self._seed = policy, params, mesh, sampling, seed
 
     def sample(self, requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        """As `Sampler.generate`."""
         if not requests:
             return
         model, most = self._policy.model, self._sampling.max_new_tokens

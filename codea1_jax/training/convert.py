@@ -79,7 +79,6 @@ def convert(source: StoredPolicy, destination: Path, dtype: str | None = None) -
 
 
 def step_of(run: RecordedRun, checkpoints: Checkpoints) -> int:
-    """The step of the run's checkpoints that is meant. Raises UserError if it is not there."""
     saved = checkpoints.steps()
     if not saved:
         raise UserError(f"{run.place}: the run has no checkpoint yet")

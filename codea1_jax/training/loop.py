@@ -99,7 +99,6 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
 
 
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:
-    """What was played as one can read it, a record per question."""
     decode = {role: sampler.policy.tokenizer.decode for role, sampler in training.games.samplers.items()}
     return [question_record(step, question, decode) for question in rollouts.questions]
 

@@ -79,11 +79,9 @@ class Games:
         return Game(player("code"), player("test"), self.judge, self.config, prompts, self.rewards)
 
     def counters(self) -> dict[Role, Counters]:
-        """What every role's sampler has done so far."""
         return {role: replace(sampler.sampler.counters) for role, sampler in self.samplers.items()}
 
     def work_since(self, before: Mapping[Role, Counters]) -> dict[Role, Counters]:
-        """What every role's sampler has done since then."""
         return {role: done.since(before[role]) for role, done in self.counters().items()}
 
 
@@ -109,11 +107,9 @@ class Training:
 
     @property
     def total_steps(self) -> int:
-        """Steps of the whole run."""
         return self.config.train.total_steps(len(self.questions.train))
 
     def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
-        """The training questions, a batch a step, from the beginning."""
         return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
 
 

@@ -114,7 +114,6 @@ class InitialWeights:
     model: ModelConfig
 
     def params(self, policy: Policy, mesh: Mesh) -> Params:
-        """The parameters on a mesh."""
         if self.model.pretrained is not None:
             model = policy.model if self.config.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
             return load_params(resolve(self.model.pretrained), model, param_shardings(policy.model, mesh))

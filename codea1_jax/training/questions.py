@@ -99,7 +99,6 @@ def load_questions(
 
 
 def _unfit(problem: Problem, config: Config) -> str | None:
-    """Why the run cannot learn from a question; None if it can."""
     if not problem.golden_tests and METHODS[config.method.name].needs_golden_tests:
         return f"it has no golden tests, from which {config.method.name} learns"
     return None
@@ -126,7 +125,6 @@ def _read(
 
 
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
-    """The held-out questions that are given, or named by `data.heldout`."""
     if given.heldout is not None:
         return drop_unsound(Loaded(tuple(given.heldout)), judge)
     return (
@@ -135,7 +133,6 @@ def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loade
 
 
 def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
-    """At most that many of the questions, in their order; the seed chooses."""
     if limit is None or limit >= len(train):
         return train
     chosen = sorted(random.Random(f"limit {seed}").sample(range(len(train)), limit))
@@ -151,7 +148,6 @@ def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
 
 
 def load_benchmarks(config: Config) -> Loaded:
-    """The problems of all benchmarks together."""
     try:
         loaded = [data_pipeline.load(str(local_path(source))) for source in config.eval.datasets]
     except (ValueError, OSError) as error:

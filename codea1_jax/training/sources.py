@@ -27,7 +27,6 @@ class Source:
 
 
 def sources_of(data: DataConfig) -> tuple[Source, ...]:
-    """Everything that is read; the micro world needs nothing."""
     found = []
     if data.source not in ("micro", GIVEN):
         found.append(Source("data.source", data.source, storage.preparation(data.source)))

@@ -41,7 +41,6 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
-    """The inverse of `pack_state`, the bases left out."""
     book = {question: {_unpacked(*test): count for *test, count in page} for question, page in document["book"].items()}
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(

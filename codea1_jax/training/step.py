@@ -102,7 +102,6 @@ def update_speed(tokens: int, flops: float, seconds: float, peak: float | None) 
 
 
 def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, Page]:
-    """The mistake book with the step's new pages."""
     return {**state.book, **rollouts.pages} if _has_book(training) else state.book
 
 

@@ -83,7 +83,6 @@ def described(problem: Problem) -> str:
 def ask_for_suite(
     problem: Problem, program: str | None, suite_size: int, words: Words, *, short: bool
 ) -> list[Message]:
-    """The conversation that asks for a suite; without a program, in black-box play."""
     strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
     context = TEST_QUESTION.format(question=described(problem))
     if program is not None:

@@ -134,7 +134,6 @@ def suite_answer(tests: Sequence[str]) -> str:
 
 
 def spelled(test: SuiteTest, problem: Problem) -> str:
-    """A test as a suite has it."""
     return plain_line(test)
 
 
@@ -144,7 +143,6 @@ def golden_line(test: SuiteTest) -> str:
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
-    """What is done in a test and what must come of it, for people to read."""
     return test.call, test.expected
 
 
