@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from sandbox import Job, SandboxPool, Task
 from sandbox.host.interpreter import find_interpreter
@@ -73,23 +72,13 @@ INPUTS = tuple("10\n" + 10 * f"20 {i}\n{' '.join(map(str, range(i, i + 20)))}\n"
 SALTS = itertools.count()
 
 
-def job(calls: Sequence[str]) -> Job:
-    """Calls of a program that the judge has not seen: it remembers what it has found out about those that it has."""
-    return Job(PROGRAM.format(salt=next(SALTS)), tuple(calls))
-
-
-def jobs(count: int, calls: Sequence[str] = CALLS) -> list[Job]:
-    return [job(calls) for _ in range(count)]
+def jobs(count: int) -> list[Job]:
+    """Of programs that the judge has not seen: it remembers what it has found out about those that it has."""
+    return [Job(PROGRAM.format(salt=next(SALTS)), CALLS) for _ in range(count)]
 
 
 def streams(count: int) -> list[Job]:
     return [Job(STREAM.format(salt=next(SALTS)), INPUTS, task=Task.STREAM) for _ in range(count)]
-
-
-def question(index: int) -> list[Job]:
-    """One question's step: 8 candidates, each with its own 8 suites of 8 tests, and the reference with all of them."""
-    suites = [tuple(f"f([{i}, {index}], 'c{candidate}', {i})" for i in range(64)) for candidate in range(8)]
-    return [*map(job, suites), job([call for calls in suites for call in calls])]
 
 
 def as_script(job: Job) -> str:
@@ -120,10 +109,8 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def compare(
-    pool: SandboxPool, workers: int, rounds: int, jobs: Callable[[int], list[Job]] = jobs
-) -> dict[str, list[float]]:
-    """Programs per second of each way, round by round; `jobs` makes that many, all of them new."""
+def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
+    """Programs per second of each way, round by round."""
     plain = [str(find_interpreter().executable), "-"]
     cold = plan_launch("nsjail", ()).arguments(0)
     speeds: dict[str, list[float]] = {"judge": [], "plain_python": [], "cold_nsjail": []}
@@ -148,21 +135,6 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median([first / second for first, second in zip(ours, theirs, strict=True)])
 
 
-def latencies(pool: SandboxPool) -> list[float]:
-    return sorted(1e3 * seconds(lambda job=job: pool.execute([job])) for job in jobs(100))
-
-
-def worker_megabytes(pool: SandboxPool) -> float:
-    """Memory that belongs to one worker alone: the jail's head and the zygote."""
-    total = 0
-    for pid in pool.worker_pids:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for process in (pid, *children):
-            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
-    return total / 1024 / len(pool.worker_pids)
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -172,27 +144,20 @@ def main() -> None:
         pool.execute(jobs(20))
         speeds = compare(pool, chosen.workers, chosen.rounds)
         stream_speeds = compare_streams(pool, chosen.workers, chosen.rounds)
-        step = 5 * 9 / seconds(lambda: pool.execute([job for index in range(5) for job in question(index)]))
-        waits = latencies(pool)
-        memory = worker_megabytes(pool)
     medians = {way: statistics.median(values) for way, values in speeds.items()}
     print(
         f"{'way':14}{'programs/s':>12}{'calls/s':>12}   ({chosen.workers} at a time, median of {chosen.rounds} rounds)"
     )
     for way, speed in medians.items():
         print(f"{way:14}{speed:12.1f}{64 * speed:12.0f}")
-    print(f"{'8 x 8 x 8':14}{step:12.1f}   programs/s (8 candidates of 64 calls and a reference of 512)")
     stream_medians = {way: statistics.median(values) for way, values in stream_speeds.items()}
     ratios = {way: ratio(speeds["judge"], speeds[way]) for way in speeds if way != "judge"}
     ratios["streams_plain_python"] = ratio(*stream_speeds.values())
     for way, speed in stream_medians.items():
         print(f"{way:22}{speed:8.0f}   tests/s")
     print("ratios:", ", ".join(f"{way} {value:.1f}" for way, value in ratios.items()))
-    percentiles = {f"p{share}": waits[len(waits) * share // 100] for share in (50, 90, 99)}
-    print("latency of one program, ms:", ", ".join(f"{name} {value:.1f}" for name, value in percentiles.items()))
-    print(f"memory: {memory:.0f} MB per worker")
-    figures = {"programs_per_second": medians, "tests_per_second": stream_medians, "latency_ms": percentiles}
-    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures, "worker_mb": memory}))
+    figures = {"programs_per_second": medians, "tests_per_second": stream_medians}
+    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures}))
 
 
 if __name__ == "__main__":

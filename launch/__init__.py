@@ -1,4 +1,1 @@
-"""From a clone to TPUs and GPUs: `python -m launch`, described in launch/README.md.
-
-A platform is a class with a method for each step. Its commands are data, which `shell` runs or prints.
-"""
+"""From a clone to TPUs: `python -m launch tpu`, described in launch/README.md; commands are data."""

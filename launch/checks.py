@@ -46,16 +46,16 @@ def tree() -> Check:
 
 
 def training(job: Job, topology: str) -> tuple[Check, ...]:
-    """The run works in small on this machine, with its data, judge and bucket; and it fits one slice, or set of GPUs.
+    """The run works in small on this machine, with its data, judge and bucket; and it fits one slice.
 
     Without training there is nothing to rehearse or to plan.
     """
     if not job.trains:
         return ()
-    saved = () if job.bucket is None else (f"checkpoint.directory={job.folder}/checkpoints",)
-    rehearse = ("rehearse", job.preset, *job.overrides, *saved, "--topology", topology)
-    rehearsal = Command(codea1(*rehearse, "--directory", f"rehearsals/{job.name}"), seconds=REHEARSAL_SECONDS)
-    plan = Command(codea1("plan", job.preset, *job.overrides, "--topology", topology), seconds=PLAN_SECONDS)
+    run_of = (job.preset, *job.overrides, "--topology", topology)
+    places = (f"checkpoint.directory={job.folder}/checkpoints", "--directory", f"rehearsals/{job.name}")
+    rehearsal = Command(codea1("rehearse", *run_of, *places), seconds=REHEARSAL_SECONDS)
+    plan = Command(codea1("plan", *run_of), seconds=PLAN_SECONDS)
     return (
         Check("rehearsal", rehearsal, "the run does not work in small"),
         Check("plan", plan, f"the run does not fit {topology}, or cannot be planned"),

@@ -6,34 +6,28 @@ Exit codes are those of `codea1`: 0 done; 1 failed; 2 refused before anything wa
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.training.sources import sources_of
 from launch.job import Job
-from launch.platforms import Platform, Step
-from launch.shell import LaunchError, Refused, run
-from launch.slurm import Slurm
-from launch.tpu import CloudTPU
+from launch.shell import LaunchError, Refused, Step, run
+from launch.tpu import STEPS, CloudTPU
 
-PLATFORMS: Mapping[str, type[Platform]] = {"tpu": CloudTPU, "slurm": Slurm}
-
-_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud and SLURM both take
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud takes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    top = argparse.ArgumentParser(prog="python -m launch", allow_abbrev=False, description="Launch training.")
-    top.add_argument("platform", choices=PLATFORMS, help="each has its own --help")
-    name = top.parse_args(arguments[:1]).platform
+    options = _parser().parse_intermixed_args(arguments)
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is billed is deleted
     try:
-        options, step = _step(name, arguments[1:])
+        step = _step(options)
         if options.dry_run:
             print(*step.commands, sep="\n")
         elif step.perform is None:
@@ -54,29 +48,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
-    platform = PLATFORMS[name]
-    parser = argparse.ArgumentParser(f"python -m launch {name}", description=platform.description)
-    parser.add_argument("step", choices=platform.steps, help="`up` performs all of them")
+def _parser() -> argparse.ArgumentParser:
+    description = "Train on Cloud TPU VMs: one host, a pod, several slices."
+    parser = argparse.ArgumentParser("python -m launch", description=description)
+    parser.add_argument("platform", choices=["tpu"])
+    parser.add_argument("step", choices=STEPS, help="`up` performs all of them")
     parser.add_argument("name", help="name of the run")
     parser.add_argument("preset", nargs="?", help="as for `codea1 train`")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
-    parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
-    parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
-    parser.set_defaults(slices=1)
-    platform.add_options(parser)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host")
+    proof = "run `codea1 selftest` on all hosts instead, minutes"
+    instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)
+    capacity = parser.add_mutually_exclusive_group()
+    for kind in ("spot", "reserved"):
+        capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
+    for option, metavar, meaning in (
+        ("--bucket", "gs://BUCKET/FOLDER", "where the run is stored"),
+        ("--project", "ID", "default: $CLOUDSDK_CORE_PROJECT"),
+        ("--zone", "ZONE", "default: $CLOUDSDK_COMPUTE_ZONE"),
+        ("--tpu", "KIND:SHAPE", "the slice, as in v5e:4x4; default: the preset's hardware"),
+        ("--wait", "DURATION", "give up the request after this time, as in 6h"),
+    ):
+        parser.add_argument(option, metavar=metavar, help=meaning)
+    for option, kind, default, meaning in (
+        ("--slices", int, 1, "number of slices; sets mesh.replica"),
+        ("--retries", int, 3, "how often to restart failed training"),
+        ("--poll", float, 30, "seconds between status checks"),
+    ):
+        parser.add_argument(option, type=kind, default=default, metavar="N", help=meaning)
+    for option, metavar, meaning in (
+        ("--skip", "CHECK", "skip a check"),
+        ("--send", "PATH", "also copy this to every worker"),
+        ("--create-flag", "FLAG", "passed to gcloud create"),
+        ("--ssh-flag", "FLAG", "passed to gcloud ssh and scp"),
+    ):
+        parser.add_argument(option, action="append", default=[], metavar=metavar, help=meaning)
+    parser.add_argument("--keep", action="store_true", help="`up` keeps the slices")
+    environment = {"project": "CLOUDSDK_CORE_PROJECT", "zone": "CLOUDSDK_COMPUTE_ZONE"}
+    parser.set_defaults(**{option: os.environ.get(variable) for option, variable in environment.items()})
     return parser
 
 
-def _step(name: str, arguments: Sequence[str]) -> tuple[argparse.Namespace, Step]:
-    """The options, and the step that they ask for. Raises Refused or UserError if they contradict or lack something."""
-    platform, options = PLATFORMS[name], _parser(name).parse_intermixed_args(arguments)
+def _step(options: argparse.Namespace) -> Step:
+    """The step that is asked for. Raises Refused or UserError if the options contradict or lack something."""
     if not _NAME.fullmatch(options.name):
         raise Refused(f"{options.name}: a name has up to 40 lower-case letters, digits and hyphens, a letter first")
     if options.preset is None and options.step in ("check", "start", "up"):
-        raise Refused(f"{options.step}: give a preset, as in `python -m launch ... {options.step} NAME micro/a1`")
-    if options.bucket is None and options.step in platform.needs_bucket:
+        raise Refused(f"{options.step}: give a preset, as in `python -m launch tpu {options.step} NAME micro/a1`")
+    if options.bucket is None and options.step in ("check", "start", "copy", "up"):
         raise Refused("--bucket: give the place for checkpoints and results, as in gs://bucket/folder")
     if options.bucket is not None and not re.fullmatch(r"gs://[^/]+/.*[^/]", options.bucket):
         raise Refused(f"--bucket: {options.bucket} is not a gs://bucket/folder")
@@ -85,11 +106,11 @@ def _step(name: str, arguments: Sequence[str]) -> tuple[argparse.Namespace, Step
         options.name,
         options.preset or "",
         tuple(options.overrides),
-        bucket=options.bucket,
+        bucket=options.bucket or "",
         slices=options.slices,
         sources=sources_of(config.data) if config and not (options.eval or options.proves) else (),
         evaluation=tuple(shlex.split(options.eval)),
         proves=options.proves,
     )
     job.check_overrides()
-    return options, getattr(platform(options, job, config), options.step)()
+    return getattr(CloudTPU(options, job, config), options.step)()

@@ -21,17 +21,16 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
+    """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder).
 
-    sources: where its questions come from. evaluation: the arguments of `codea1 eval`,
-    in place of training; the preset then only tells the hardware and the judge. proves: runs `codea1 selftest` on all
-    hosts in place of training.
+    sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in place of training; the preset
+    then only tells the hardware and the judge. proves: runs `codea1 selftest` on all hosts in place of training.
     """
 
     name: str
     preset: str
     overrides: tuple[str, ...]
-    bucket: str | None = None
+    bucket: str
     slices: int = 1
     sources: tuple[Source, ...] = ()
     evaluation: tuple[str, ...] = ()
@@ -56,13 +55,12 @@ class Job:
         replicas = [f"mesh.replica={self.slices}"] if self.slices > 1 else []
         if self.proves:
             return ("selftest", self.preset, *self.overrides, *replicas)
-        own = [f"run.directory={self.directory}"]
-        if self.bucket is not None:
-            own.append(f"checkpoint.directory={self.folder}/checkpoints")
+        own = (f"run.directory={self.directory}", f"checkpoint.directory={self.folder}/checkpoints")
         return ("train", self.preset, *self.overrides, *own, *replicas, *more, "--resume")
 
     @property
     def copies(self) -> Mapping[Source, str]:
+        """The sources on this machine, each with its copy in the bucket, which workers read."""
         local = (source for source in self.sources if not source.place.startswith(BUCKET))
         return {source: f"{self.folder}/{source.key}/{PurePath(source.place).name}" for source in local}
 
@@ -89,7 +87,7 @@ class Job:
         taken = {
             "run.directory": "it is runs/NAME",
             "hosts.": "workers find each other",
-            **({"checkpoint.directory": "it is below --bucket"} if self.bucket is not None else {}),
+            "checkpoint.directory": "it is below --bucket",
             **({"mesh.replica": "it is the number of slices"} if self.slices > 1 else {}),
         }
         for override in self.overrides:

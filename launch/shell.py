@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,6 +34,14 @@ class Command:
 
     def __str__(self) -> str:
         return shlex.join(self.words)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The commands of a step if all goes well, and the function that performs it; without one, the commands are run."""
+
+    commands: Sequence[Command]
+    perform: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import time
 
 from codea1_jax.config import Config, SandboxConfig
-from launch import checks
-from launch.checks import Check
+from launch.checks import Check, perform, training, tree
 from launch.hardware import Slice, find_slice
 from launch.job import Job
-from launch.platforms import Platform, Step, add_instead
 from launch.shell import (
     ATTEMPTS,
     Answer,
@@ -24,6 +21,7 @@ from launch.shell import (
     CommandFailed,
     LaunchError,
     Refused,
+    Step,
     ask,
     report,
     retry,
@@ -52,46 +50,22 @@ _DELETIONS = 40  # a slice that is being created cannot be deleted yet
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
-class CloudTPU(Platform):
-    description = "Cloud TPU VMs: one host, a pod, several slices"
-    steps = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
-    needs_bucket = ("check", "start", "copy", "up")
+STEPS = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
+
+
+class CloudTPU:
+    """The slices of a run in a zone of a project. Each of STEPS is the method of that name."""
 
     def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
-        super().__init__(options, job, config)
+        self.options, self.job, self.config = options, job, config
         if not (options.project and options.zone):
             raise Refused("give --project and --zone, or set CLOUDSDK_CORE_PROJECT and CLOUDSDK_COMPUTE_ZONE")
         self._where = (f"--project={options.project}", f"--zone={options.zone}")
 
-    @staticmethod
-    def add_options(parser: argparse.ArgumentParser) -> None:
-        whole = "the slice, as in v5e:4x4; default: the preset's hardware"
-        parser.add_argument("--tpu", metavar="KIND:SHAPE", help=whole)
-        for option, kind, default, meaning in (
-            ("--slices", int, 1, "number of slices; sets mesh.replica"),
-            ("--retries", int, 3, "how often to restart failed training"),
-            ("--poll", float, 30, "seconds between status checks"),
-        ):
-            parser.add_argument(option, type=kind, default=default, metavar="N", help=meaning)
-        parser.add_argument("--keep", action="store_true", help="`up` keeps the slices")
-        parser.add_argument("--project", default=os.environ.get("CLOUDSDK_CORE_PROJECT"), help="$CLOUDSDK_CORE_PROJECT")
-        parser.add_argument("--zone", default=os.environ.get("CLOUDSDK_COMPUTE_ZONE"), help="$CLOUDSDK_COMPUTE_ZONE")
-        capacity = parser.add_mutually_exclusive_group()
-        for kind in ("spot", "reserved"):
-            capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
-        parser.add_argument("--wait", metavar="DURATION", help="give up the request after this time, as in 6h")
-        for flag, metavar, meaning in (
-            ("--send", "PATH", "also copy this to every worker"),
-            ("--create-flag", "FLAG", "passed to gcloud create"),
-            ("--ssh-flag", "FLAG", "passed to gcloud ssh and scp"),
-        ):
-            parser.add_argument(flag, action="append", default=[], metavar=metavar, help=meaning)
-        add_instead(parser)
-
     @property
     def checks(self) -> tuple[Check, ...]:
         """The tree, and the run itself. The request for slices fails where zone or quota have none."""
-        return checks.tree(), *checks.training(self.job, self.slice.name)
+        return tree(), *training(self.job, self.slice.name)
 
     @property
     def slice(self) -> Slice:
@@ -106,6 +80,9 @@ class CloudTPU(Platform):
         return 0 if self.options.proves else self.options.retries
 
     # --- steps ----------------------------------------------------------------------------------------
+
+    def check(self) -> Step:
+        return Step([check.command for check in self.checks], lambda: perform(self.checks, self.options.skip))
 
     def create(self) -> Step:
         return Step((self._request(), self._describe()), self._acquire)
@@ -151,10 +128,10 @@ class CloudTPU(Platform):
 
     def up(self) -> Step:
         """All steps. Raises LaunchError if training cannot finish; what is billed is deleted even then."""
-        before = (self._describe(), *self.checking, *self.job.upload(), *self.create().commands)
-        training = (*self.install().commands, self._train(), *self.logs().commands, *self.status().commands)
+        before = (self._describe(), *self.check().commands, *self.job.upload(), *self.create().commands)
+        trained = (*self.install().commands, self._train(), *self.logs().commands, *self.status().commands)
         after = (*self.stop().commands, *self.copy().commands, *self.delete().commands)
-        return Step((*before, *training, *after), self._up)
+        return Step((*before, *trained, *after), self._up)
 
     # --- commands -------------------------------------------------------------------------------------
 
@@ -199,7 +176,7 @@ class CloudTPU(Platform):
 
     def _up(self) -> None:
         if self._state() == ABSENT:
-            self.perform_checks()
+            perform(self.checks, self.options.skip)
         try:
             self._supervise()
         finally:

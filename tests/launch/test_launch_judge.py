@@ -79,7 +79,10 @@ def test_manifests_and_service_agree():
         assert answer_to(address + CONTAINER["readinessProbe"]["httpGet"]["path"])[0] == 200
 
 
-def test_the_image_holds_the_whole_judge():
-    copied = set(re.findall(r"^COPY (\w+) \1$", (ROOT / "launch/Dockerfile").read_text(), re.MULTILINE))
+def test_the_image_copies_existing_files_and_holds_the_whole_judge():
+    text = (ROOT / "launch/Dockerfile").read_text()
+    sources = [word for line in text.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert sources and all((ROOT / word).exists() for word in sources)
+    copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
     needed = {path.resolve().name for path in (ROOT / "judge").iterdir() if path.is_dir()}
     assert needed and needed | {"judge"} <= copied

@@ -6,7 +6,6 @@ from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, load, preset_names
 from launch.hardware import GENERATIONS, find_slice
 from launch.shell import Answer, LaunchError
-from launch.slurm import find_gpus
 from launch.tpu import read_state, read_training
 
 
@@ -28,15 +27,12 @@ def test_slices_are_what_google_cloud_calls_them(name, accelerator):
     assert find_slice(name).accelerator_type == accelerator
 
 
-def test_every_preset_can_be_launched_on_the_hardware_it_is_made_for():
-    for preset in preset_names():
-        hardware = load(Config, preset).hardware
-        if hardware is not None and find_hardware(hardware).kind == "tpu7x":
-            continue  # on GKE alone
-        if hardware is not None and find_hardware(hardware).is_tpu:
-            assert find_slice(hardware).chips * CHIPS[hardware.split(":")[0]].cores == find_hardware(hardware).devices
-        elif hardware is not None:
-            assert find_gpus(hardware)[1] == find_hardware(hardware).devices
+def test_every_preset_for_tpus_can_be_launched_on_them_except_on_tpu7x_which_is_on_gke_alone():
+    names = {load(Config, preset).hardware for preset in preset_names()} - {None}
+    tpus = [hardware for name in names if (hardware := find_hardware(name or "")).is_tpu and hardware.kind != "tpu7x"]
+    assert tpus
+    for hardware in tpus:
+        assert find_slice(hardware.name).chips * CHIPS[hardware.kind].cores == hardware.devices
 
 
 def test_every_slice_can_be_planned():

@@ -1,4 +1,4 @@
-"""A cloud that is not there: gcloud, sbatch and the like on PATH, which record how they are called, and fail,
+"""A cloud that is not there: gcloud, git and codea1 on PATH, which record how they are called, and fail,
 dawdle or report a preemption as a test says.
 
 The programs are a few lines of shell that ask this process what to answer: Python is slow to start.
@@ -54,7 +54,6 @@ class Script:
     slow: dict[str, float] = field(default_factory=dict)  # seconds, always
     states: Sequence[str] = ("ACTIVE",)  # of a queued resource, look by look, from its creation on
     endings: Sequence[Sequence[str]] = (("exit 0",),)  # of training, look by look: what each worker says
-    looks: int = 2  # at SLURM's queue, during which a job is there
 
 
 class Cloud:
@@ -68,7 +67,6 @@ class Cloud:
         self.environments: list[dict[str, str]] = []  # of these
         self.calls: list[list[str]] = []
         self.queue: list[str] = []  # states of the queued resource to come; the last one stays
-        self.job = 0
         self._seen: Counter[str] = Counter()
         self._server = _Server(self)
         self.bin.mkdir()
@@ -210,18 +208,6 @@ class Cloud:
                 (caller.directory / output).write_bytes(content.getvalue())
         return _DONE
 
-    def sbatch(self, words: list[str], caller: Caller) -> Said:
-        self.job = self.script.looks
-        return 0, "4711\n", ""
-
-    def squeue(self, words: list[str], caller: Caller) -> Said:
-        self.job = max(self.job - 1, -1)
-        return 0, "4711 RUNNING 0:10 node1\n" if self.job >= 0 else "", ""
-
-    def scancel(self, words: list[str], caller: Caller) -> Said:
-        self.job = 0
-        return _DONE
-
 
 _DONE: Said = (0, "", "")
 
@@ -229,9 +215,6 @@ _PROGRAMS: dict[str, Callable[[Cloud, list[str], Caller], Said]] = {
     "gcloud": Cloud.gcloud,
     "git": Cloud.git,
     "codea1": lambda *_: _DONE,
-    "sbatch": Cloud.sbatch,
-    "squeue": Cloud.squeue,
-    "scancel": Cloud.scancel,
 }
 
 
@@ -258,7 +241,7 @@ def _verb(call: list[str]) -> str | None:
         if call[-2].startswith("gs://"):
             return "copy"
         return "upload" if call[-1].endswith("/run") else None  # of data
-    return "sbatch" if call[0] == "sbatch" else None
+    return None
 
 
 class _Server(socketserver.ThreadingTCPServer):
