@@ -4,20 +4,14 @@ nsjail alone, except over HTTP.
     with SandboxPool() as pool:
         (verdicts,) = pool.judge([JudgeJob("def f(x): return x + 1", (Test("f(1)", "2"),))])
 
-A program runs in its own processes, which end with it, in a jail without network, /proc or other users' files. It may
-write only to a small folder (16 MB in memory) that is empty for each program, and make only the system calls of a list.
-It is given calls and the values of their arguments, never what they should return; what stands around a call is
-computed elsewhere, and verdicts are comparisons of canonical texts of plain data, made outside. Each call is answered
-as if it were the only one. With `Task.STREAM` a program is a script instead, run once for each input of its tests, and
-what it writes to standard output is compared (see `sandbox.streams`). `Limits` sets what a program may use (seconds of
-CPU time, megabytes, processes, bytes), every `Verdict` why a test did not pass. Resource limits bound memory, processes
-and files of each process, and a cgroup, where the host grants one, those of all together.
+A program runs in its own processes, which end with it, in a jail without network, /proc or other users' files. It is
+given calls and the values of their arguments, never what they should return; what stands around a call is computed
+elsewhere, and verdicts are comparisons of canonical texts of plain data, made outside. Each call is answered as if it
+were the only one. With `Task.STREAM` a program is a script instead, run once for each input (see `sandbox.streams`).
 
 Folders follow trust: `inside` is all that runs in the jail, `host` starts jails and decides verdicts, `remote` does so
-over HTTP. On top is what they share: the language of jobs, calls and verdicts.
-
-What fails because of the program is a verdict. What fails because of the judge raises: SandboxUnavailable where it
-cannot start, SandboxError where it broke down, OutsideLanguage for a call that the suite language does not have.
+over HTTP. On top is what they share: the language of jobs, calls and verdicts. What fails because of the program is a
+verdict; what fails because of the judge raises.
 
 Not protected against (docs/sandbox.md says more, and in bits):
 - flaws of the kernel. Programs run native code on it, behind namespaces and a filter of system calls.

@@ -5,10 +5,8 @@
     assert made.top() == 1
 
 For the judge a test is one call of a function that is put behind every program (`driver`), with plain data alone:
-``run_calls((3,), [("push", (1,)), ("top", ())])``. So the suite language, the jail and the comparison are those of
-functions, and an object never leaves the program's process.
-
-Everything here works on syntax alone: nothing of a test is executed.
+``run_calls((3,), [("push", (1,)), ("top", ())])``. An object never leaves the program's process, and nothing of a test
+is executed here.
 """
 
 import ast
@@ -30,10 +28,7 @@ from sandbox.inside import nodes as _nodes
 
 
 def driver(name: str, signatures: Mapping[str, Signature]) -> str:
-    """What stands behind a program: the function by which the judge makes objects of its class and calls their methods.
-
-    signatures: of methods with nodes in them (see `sandbox.nodes`).
-    """
+    """What stands behind a program, and makes objects of its class; `signatures` of methods with nodes in them."""
     return _TEXT.format(driver=DRIVER, name=name, signatures=signatures)
 
 

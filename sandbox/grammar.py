@@ -1,7 +1,5 @@
 """The expressions of the suite language: literals, containers, arithmetic, comparisons, comprehensions, calls of pure
-builtins, of a few pure methods (``"a b".split()``), and of the program's function.
-
-Everything here works on syntax alone: nothing is executed.
+builtins, of a few pure methods (``"a b".split()``), and of the program's function. Nothing is executed here.
 """
 
 import ast

@@ -120,9 +120,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a job did: one outcome per call, in order. Where the program did not load, each is the load's
-    own failure.
-    """
+    """What a job did: one outcome per call, in order; where the program did not load, each is the load's failure."""
 
     loaded: Outcome
     outcomes: tuple[Outcome, ...]

@@ -9,9 +9,7 @@ never how it is written.
 
 A judge splits an expression in three (`read_call`): the program's process evaluates the call alone, on argument values
 that were computed elsewhere, and what stands around the call, its *view*, is computed on the returned plain data by a
-process that never saw the program.
-
-Everything here works on syntax alone: nothing of a test is executed.
+process that never saw the program. Nothing of a test is executed here.
 """
 
 import ast

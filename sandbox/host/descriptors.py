@@ -9,10 +9,7 @@ _SPARE = 1_024  # for everything else in this process
 
 
 def require(needed: int, purpose: str) -> None:
-    """See to it that `needed` more descriptors can be opened, raising the soft limit of this process where it is lower.
-
-    Raises SandboxUnavailable where the hard limit forbids it.
-    """
+    """Makes room for `needed` more descriptors. Raises SandboxUnavailable where the hard limit forbids it."""
     room = make_room(needed)
     if room < needed:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -23,10 +20,7 @@ def require(needed: int, purpose: str) -> None:
 
 
 def make_room(needed: int) -> int:
-    """Raise the soft limit so that, if the hard limit allows it, `needed` more descriptors can be opened by the judge.
-
-    Returns how many can.
-    """
+    """Raises the soft limit as far as needed and allowed; returns how many more descriptors can be opened."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_open = len(os.listdir("/dev/fd"))
     target = is_open + needed + _SPARE

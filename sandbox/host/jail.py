@@ -64,10 +64,7 @@ class Launch:
 
 
 def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:
-    """Decide how zygotes are started; `packages` is the folder of those to preload, if not this environment's.
-
-    Raises SandboxUnavailable.
-    """
+    """`packages` is the folder of those to preload, if not this environment's. Raises SandboxUnavailable."""
     packages = _packages_folder(preload) if packages is None else _other_folder(packages, preload)
     return _process(packages) if backend == "process" else _nsjail(packages)
 

@@ -29,17 +29,14 @@ def default_workers() -> int:
 class SandboxPool(Judge):
     """Runs programs in jails, several at once.
 
-    `submit` and `submit_judge` return futures (as for `concurrent.futures.as_completed`) and block
-    while `pending` jobs are waiting; `execute` and `judge` return results in the order of the jobs. A
-    worker that dies is replaced and its job tried once more; after that its future raises SandboxError. A
-    call outside the suite language makes it raise OutsideLanguage. While no worker can be started, jobs fail.
+    Submitting blocks while `pending` jobs are waiting. A worker that dies is replaced and its job tried once more;
+    after that its future raises SandboxError. A call outside the suite language makes it raise OutsideLanguage.
+    While no worker can be started, jobs fail.
 
     `backend` is "auto" or "nsjail" (the jail, or SandboxUnavailable), or "process": resource limits and
     separate processes but no jail, so programs can read this user's files and use the network. `preload`
     names packages of this environment that programs may import, and that are imported once per worker. `packages` is
     the folder of another environment (of this Python's version) whose packages take their place.
-
-    What it does not protect against: see `sandbox`.
     """
 
     def __init__(
@@ -51,10 +48,7 @@ class SandboxPool(Judge):
         pending: int = 4_096,
         packages: Path | None = None,
     ) -> None:
-        """Start `workers` zygotes (None: `default_workers`), and raise the soft limit of descriptors to what they need.
-
-        Raises SandboxUnavailable, and ValueError for fewer than one worker.
-        """
+        """Start `workers` zygotes (None: `default_workers`). Raises SandboxUnavailable and ValueError."""
         if workers is not None and workers < 1:
             raise ValueError(f"the judge needs at least one worker, not {workers}")
         self.limits = limits or Limits()
@@ -129,10 +123,7 @@ class SandboxPool(Judge):
 
 
 def _refuse_beyond_own(limits: Limits) -> None:
-    """Raises SandboxUnavailable if programs may use more than this process: their limits could not be set.
-
-    Every program would then end before it began, and that would be a verdict.
-    """
+    """Raises SandboxUnavailable if programs may use more than this process: each would end before it began."""
     for kind, allowed, option in (
         (resource.RLIMIT_FSIZE, limits.file_bytes, "-f"),
         (resource.RLIMIT_AS, limits.memory_mb << 20, "-v"),

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 from typing import Any
 
-from sandbox.host.protocol import Report, Sent, Steps, check_steps, evaluation_steps
+from sandbox.host.protocol import Evaluation, Report, Sent, Steps, check_steps
 from sandbox.host.streams import script_steps, stream_steps
 from sandbox.jobs import CheckJob, Job, Limits, ScriptJob, Task
 
@@ -15,7 +15,7 @@ def _steps(job: AnyJob, limits: Limits) -> Steps[Any]:
         return check_steps(job, limits)
     if isinstance(job, ScriptJob):
         return script_steps(job, limits)
-    return (stream_steps if job.task is Task.STREAM else evaluation_steps)(job, limits)
+    return stream_steps(job, limits) if job.task is Task.STREAM else Evaluation(job, limits).steps()
 
 
 class Progress:

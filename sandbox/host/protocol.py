@@ -146,13 +146,8 @@ Ran = tuple[Report, bytes]  # what it did, and what it answered
 Steps = Generator[Sent, Ran, T]
 
 
-def evaluation_steps(job: Job, limits: Limits) -> Steps[Execution]:
-    """The processes of a job of a function. Raises OutsideLanguage."""
-    return _Evaluation(job, limits).steps()
-
-
-class _Evaluation:
-    """One job, in three kinds of steps.
+class Evaluation:
+    """One job of a function, in three kinds of steps.
 
     First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
     values. Last the views of what it returned, again without the program. Large values take turns, so that no process
@@ -166,7 +161,7 @@ class _Evaluation:
         self._outcomes: dict[int, Outcome] = {}
 
     def steps(self) -> Steps[Execution]:
-        """All of it, each step planned by what those before it found."""
+        """All of it, each step planned by what those before it found. Raises OutsideLanguage."""
         job = self._job
         calls = [read_call(call, job.entry_point) for call in job.calls]
         items: dict[int, evaluation.Item] = {}

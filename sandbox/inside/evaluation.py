@@ -56,10 +56,8 @@ def _answer_all(
     call_seconds: float,
     tells_inputs: bool,
 ) -> None:
-    """Write the answers.
-
-    A process that has grown by a part of its `memory` (bytes) leaves the rest to a fresh one: what one call has used up
-    must not be missing for the next.
+    """A process that has grown by a part of its `memory` (bytes) leaves the rest to a fresh one: what one call has used
+    up must not be missing for the next.
     """
     module, line = load(program, load_seconds) if program else (types.ModuleType("nothing"), b"=None\n")
     os.write(result_fd, line)
@@ -199,9 +197,8 @@ _SAMPLE_CALLS = 16  # Python looks at functions for some calls before it special
 
 
 def rehearse() -> None:
-    """Load a sample program and call it, before any fork.
-
-    What Python does once (specialize its code, fill its caches) writes to memory, which each fork would have to copy.
+    """Call a sample program before any fork: specializing code and filling caches writes to memory, which each fork
+    would have to copy.
     """
     arguments = marshal.dumps((([3, 2], "aba", 2.0), {}))
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -218,10 +215,7 @@ def read_request(request_fd: int) -> tuple:
 
 
 def limit(rlimits: Iterable[tuple[int, int]]) -> None:
-    """Lower resource limits, for good.
-
-    The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL, without a reason.
-    """
+    """The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL."""
     for kind, value in rlimits:
         hard = value + (kind == resource.RLIMIT_CPU)
         resource.setrlimit(kind, (value, hard))

@@ -14,8 +14,7 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"
 def read_token(file: Path | None = None, variable: str = VARIABLE) -> str:
     """The token in `file`, or else in an environment variable; "" where there is none.
 
-    White space around it does not count. Raises SandboxUnavailable for a file without a token, and for a token that
-    no HTTP header can hold.
+    Raises SandboxUnavailable for a file without a token, and for a token that no HTTP header can hold.
     """
     try:
         token = (file.read_text() if file else os.environ.get(variable, "")).strip()

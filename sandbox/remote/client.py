@@ -87,10 +87,7 @@ class RemoteJudge(Judge):
         return self._post("/execute", fields, functools.partial(_read_execution, len(job.calls)))
 
     def _post(self, path: str, fields: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
-        """What the service answers, as `read` reads it, which raises ValueError for what is not a result.
-
-        Raises SandboxError, at once where the service refuses the job.
-        """
+        """The answer, as `read` reads it (or raises ValueError). Raises SandboxError, at once where it is a refusal."""
         body, until, pause = json.dumps(fields).encode(), time.monotonic() + PATIENCE, _FIRST_PAUSE
         while not self._stopped.is_set():
             try:

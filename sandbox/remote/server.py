@@ -70,12 +70,9 @@ def serve(
     endpoints: Mapping[str, Endpoint] = ENDPOINTS,
     most: Limits | None = None,
 ) -> None:
-    """Serve until interrupted or terminated; `ready` is called once it accepts requests.
+    """Serve until interrupted or terminated; `most` is what a request may ask for (None: `most_limits`).
 
-    `most` is what a request may ask for; None: `most_limits`.
-
-    Raises SandboxUnavailable where the service would be open to others without a token; OSError where the address is
-    not available.
+    Raises SandboxUnavailable where the service would be open to others without a token, and OSError.
     """
     if host not in (LOOPBACK, "localhost", "::1") and not token:
         raise SandboxUnavailable(
@@ -151,10 +148,7 @@ class _Service:
             self._sizes.remove(size)
 
     async def _answer(self, steps: Steps) -> str:
-        """Do what a request asks for, each of its jobs in another turn.
-
-        Raises HTTPServiceUnavailable and HTTPBadRequest.
-        """
+        """Each of a request's jobs has a turn of its own. Raises HTTPServiceUnavailable and HTTPBadRequest."""
         try:
             job = await self._next(steps)
             while not isinstance(job, str):

@@ -18,10 +18,7 @@ def parsed(text: str) -> Any:
 
 
 def read(kind: Any, value: Any, name: str = "") -> Any:
-    """A value of JSON as a `kind`: a dataclass of which it has exactly the fields, an optional or plain value, ...
-
-    Raises ValueError.
-    """
+    """A value of JSON as a `kind`: a dataclass with exactly its fields, an optional, plain ... Raises ValueError."""
     if fields := _fields(kind):
         if not isinstance(value, dict) or value.keys() != fields.keys():
             raise ValueError(f"a {kind.__name__} must be an object with exactly the fields {', '.join(sorted(fields))}")

@@ -121,27 +121,3 @@ def test_verifiers_gets_tasks_and_their_rewards(example, monkeypatch, questions:
     assert task.data.prompt == "Write double(x)."
     rewards = [asyncio.run(task.passed_tests(types.SimpleNamespace(last_reply=text))) for text in (RIGHT, HALF, LIES)]
     assert rewards == [1.0, 0.5, 0.0]
-
-
-def test_openenv_gets_an_episode_of_one_step(example, monkeypatch, questions: Path):
-    class Observation(BaseModel):
-        done: bool = False
-        reward: float | None = None
-
-    class State(BaseModel):
-        episode_id: str | None = None
-        step_count: int = 0
-
-    class Action(BaseModel):
-        pass
-
-    given = {"Action": Action, "Environment": Generic, "Observation": Observation, "State": State}
-    stand_in(monkeypatch, "openenv.core.env_server", create_fastapi_app=None, **given)
-    monkeypatch.setenv("QUESTIONS", str(questions))
-    module = example("openenv_environment")
-    for text, reward in ((RIGHT, 1.0), (HALF, 0.5), (LIES, 0.0)):
-        environment = module.CodeEnvironment()
-        asked = environment.reset(seed=3, episode_id="e")
-        assert (asked.text, asked.done, asked.reward) == ("Write double(x).", False, None)
-        answered = environment.step(module.Response(text=text))
-        assert (answered.done, answered.reward, environment.state.step_count) == (True, reward, 1)

@@ -20,7 +20,6 @@ PACKAGES = {
     "trl": ["trl==1.16.0", "torch"],
     "verl": ["verl==0.9.1", "torch"],
     "verifiers": ["verifiers==0.4.0"],
-    "openenv": ["openenv==0.10.0"],
 }
 QUESTION = {"question": "Write double(x).", "tests": ["assert double(2) == 4", "assert double('a') == 'aa'"]}
 
