@@ -7,7 +7,7 @@ from sandbox import inside
 
 _MODULES = (  # each after those that it imports
     *("plain", "encoding", "observation", "transport", "expressions", "collisions", "inputs", "evaluation", "nodes"),
-    *("check_code", "guard", "watch", "checker", "scratch", "stream", "script", "zygote"),
+    *("check_code", "guard", "watch", "checker", "scratch", "stream", "zygote"),
 )
 _TEXT = """\
 import sys, types

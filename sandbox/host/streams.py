@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from sandbox.host.protocol import OUT_OF_TIME, Budget, Report, Sent, Steps, rlimits_of
-from sandbox.inside import script, stream
-from sandbox.inside.watch import GRANT, NOT_CUT, SCRIPT, STREAM
+from sandbox.inside import stream
+from sandbox.inside.watch import GRANT, NOT_CUT, STREAM
 from sandbox.jobs import Execution, Job, Limits, Outcome, ScriptJob, ScriptResult, Status
 from sandbox.language import MARSHAL_VERSION
 from sandbox.streams import encode_output, input_identity
@@ -17,7 +17,7 @@ _MAX_VALUES = 1 << 26  # characters of all of a job's values, which are kept unt
 _MAX_DETAIL = 200
 
 _READ = re.compile(re.escape(stream.READ) + rb"(\d{1,9})\Z")
-_ERRORS = re.compile(re.escape(script.ERRORS) + rb"(\d{1,6})\Z")
+_ERRORS = re.compile(re.escape(stream.ERRORS) + rb"(\d{1,6})\Z")
 _OUT_OF_ROOM = Outcome(Status.OUT_OF_MEMORY, detail="the program's outputs as a whole")
 _STATUSES = {stream.OUT_OF_MEMORY: Status.OUT_OF_MEMORY, stream.DOES_NOT_PARSE: Status.RAISED}
 
@@ -53,9 +53,9 @@ def script_steps(job: ScriptJob, limits: Limits) -> Steps[ScriptResult]:
     """Runs a script; once more where it is killed."""
     limits = replace(limits, program_seconds=limits.call_seconds)
     budget = Budget(replace(limits, file_bytes=min(limits.file_bytes, _MAX_OUTPUT)))
-    report, data = yield _script_request(job, budget)
+    report, data = yield _request(job, job.stdin, budget)
     if report.was_killed:
-        report, data = yield _script_request(job, budget)
+        report, data = yield _request(job, job.stdin, budget)
     match = _ERRORS.search(data)
     end = match.start() if match else len(data)
     start = max(0, end - int(match[1])) if match else end
@@ -68,22 +68,17 @@ def script_steps(job: ScriptJob, limits: Limits) -> Steps[ScriptResult]:
     )
 
 
-def _script_request(job: ScriptJob, budget: Budget) -> Sent:
-    return _sent((job.program, job.stdin.encode("utf-8", "surrogatepass")), budget, 1.0, SCRIPT)
-
-
-def _request(job: Job, text: str | None, budget: Budget) -> Sent:
-    stdin = None if text is None else text.encode("utf-8", "surrogatepass")
-    return _sent((job.program, stdin, job.is_reference), budget, budget.limits.wall_factor, STREAM)
-
-
-def _sent(message: tuple, budget: Budget, idle_factor: float, kind: int) -> Sent:
+def _request(job: Job | ScriptJob, text: str | None, budget: Budget) -> Sent:
     """The message with the process's own limits, and the grant."""
     limits = budget.limits
+    stdin = None if text is None else text.encode("utf-8", "surrogatepass")
+    shows_errors = isinstance(job, ScriptJob)
+    message = job.program, stdin, not shows_errors and job.is_reference, shows_errors
     seconds = min(limits.call_seconds, budget.cpu_left)
     own = seconds, rlimits_of(limits, budget.cpu_left, limits.processes), limits.recursion
+    idle = (1.0 if shows_errors else limits.wall_factor) * seconds
     # No line of output is known to be an answer: a program shows no progress before its end.
-    grant = GRANT.pack(seconds, seconds, budget.seconds_left, limits.wall_factor, idle_factor * seconds, 0, kind)
+    grant = GRANT.pack(seconds, seconds, budget.seconds_left, limits.wall_factor, idle, 0, STREAM)
     return marshal.dumps((message, own), MARSHAL_VERSION), grant
 
 

@@ -1,7 +1,8 @@
 """Inside the jail: run a program that reads standard input and writes standard output, once, as a script.
 
 The program's output is its answer: what it writes to descriptor 1 goes to the host's file, by whatever means, and its
-exit status is the zygote's to report. So there is nothing to forge but the output itself.
+exit status is the zygote's to report. So there is nothing to forge but the output itself. For who wants to see what a
+script prints, it ends as under `python solution.py`, and what it writes to descriptor 2 is put behind its output.
 """
 
 import contextlib
@@ -16,15 +17,28 @@ from sandbox.inside import evaluation
 
 RAISED, OUT_OF_MEMORY, DOES_NOT_PARSE = 1, 2, 3  # exit statuses; a program that uses them harms itself alone
 READ = b"\0read "  # after a reference's output: how many bytes of its input it read
+ERRORS = b"\0errors "  # behind both outputs: how many bytes of them are those of descriptor 2
+MAX_ERRORS = 1 << 16  # bytes, the last ones
 
 
 def run(request_fd: int, result_fd: int) -> None:
     """Serve a request as all that this process does. Without an input (None) the program is compiled alone."""
-    program, text, tells_read = begin(request_fd, result_fd)
-    os._exit(_run(program, text is None, tells_read))
+    program, text, tells_read, shows_errors = _begin(request_fd, result_fd)
+    process = os.getpid()
+    errors = _open_errors() if shows_errors else None
+    status, given = _run(program, text is None, shows_errors)
+    if errors:
+        with contextlib.suppress(Exception):
+            errors.flush()
+    if os.getpid() == process:  # and not a child of it, which ends here too
+        if errors:
+            _add_errors()
+        elif tells_read and given and not status:
+            _tell_read(given)
+    os._exit(status)
 
 
-def begin(request_fd: int, result_fd: int) -> tuple:
+def _begin(request_fd: int, result_fd: int) -> tuple:
     """Make this process that of the program: its input, its output and its limits. What else the host's message has.
 
     The input takes the message's place in the file, to be read from its beginning.
@@ -45,17 +59,28 @@ def begin(request_fd: int, result_fd: int) -> tuple:
     return message
 
 
-def _run(program: str, compiles_only: bool, tells_read: bool) -> int:
+def _run(program: str, compiles_only: bool, shows_errors: bool) -> tuple[int, IO[str] | None]:
+    """The exit status of a script, and its standard input once it has one."""
+    end = _show if shows_errors else _fail
     try:
         code = compile(program, "solution.py", "exec")
-    except MemoryError:
-        return OUT_OF_MEMORY
     except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
-        return _failed(DOES_NOT_PARSE, error)
-    return 0 if compiles_only else _execute(code, "random" in program, tells_read)
+        return end(error, own_frames=1), None
+    if compiles_only:
+        return 0, None
+    status = 0
+    given, steps = _steps_of(code, "random" in program)
+    for step in steps:
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001
+            status = end(error, own_frames=2)
+            if status and not shows_errors:  # what is left of the output would follow the reason
+                break
+    return status, given
 
 
-def steps_of(code: types.CodeType, reseeds: bool) -> tuple[IO[str], tuple[Callable[[], object], ...]]:
+def _steps_of(code: types.CodeType, reseeds: bool) -> tuple[IO[str], tuple[Callable[[], object], ...]]:
     """A script's standard input, and what Python does with a script: executes it, and all that follows at its end."""
     main = types.ModuleType("__main__")
     vars(main).update(exit=sys.exit, quit=sys.exit)
@@ -67,24 +92,6 @@ def steps_of(code: types.CodeType, reseeds: bool) -> tuple[IO[str], tuple[Callab
         evaluation.reseed()
     ends = (_end_threads, _call_exit_functions, lambda: _flush(sys.stdout, output), vars(main).clear)
     return given, (lambda: exec(code, vars(main)), *ends, lambda: _flush(output))
-
-
-def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
-    process = os.getpid()
-    given, steps = steps_of(code, reseeds)
-    for step in steps:
-        try:
-            step()
-        except SystemExit as end:
-            if type(end.code) not in (int, bool, type(None)) or end.code:
-                return _failed(RAISED, end)
-        except MemoryError:
-            return OUT_OF_MEMORY
-        except BaseException as error:  # noqa: BLE001
-            return _failed(RAISED, error)
-    if tells_read and os.getpid() == process:  # and not of a child, which ends here too
-        _tell_read(given)
-    return 0
 
 
 _SAMPLE = """
@@ -108,7 +115,7 @@ _SAMPLE_RUNS = 16  # as many as `evaluation.rehearse` makes
 def rehearse() -> None:
     before = sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__, sys.modules["__main__"], sys.argv[:]
     for _ in range(_SAMPLE_RUNS):
-        _run(_SAMPLE, compiles_only=False, tells_read=False)
+        _run(_SAMPLE, compiles_only=False, shows_errors=False)
     sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__, sys.modules["__main__"], sys.argv[:] = before
 
 
@@ -139,10 +146,52 @@ def _tell_read(given: IO[str]) -> None:
             os.ftruncate(1, end)
 
 
-def _failed(status: int, error: BaseException) -> int:
-    """Puts the reason in the place of what the program wrote, if that is a file still."""
+def _fail(error: BaseException, own_frames: int) -> int:
+    """Puts the reason in the place of what the program wrote, if that is a file still; the exit status."""
+    is_parsed = own_frames == 2
+    if isinstance(error, MemoryError):
+        return OUT_OF_MEMORY
+    if is_parsed and isinstance(error, SystemExit) and type(error.code) in (int, bool, type(None)) and not error.code:
+        return 0
     reason = evaluation.printable(f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
         os.ftruncate(1, 0)
         os.pwrite(1, reason, 0)
-    return status
+    return RAISED if is_parsed else DOES_NOT_PARSE
+
+
+def _show(error: BaseException, own_frames: int) -> int:
+    """Prints an exception to standard error, without the frames of this module; the exit status, as Python's."""
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        with contextlib.suppress(Exception):
+            print(error.code, file=sys.stderr)
+        return 1
+    trace = error.__traceback__
+    for _ in range(own_frames):
+        trace = trace.tb_next if trace else None
+    with contextlib.suppress(BaseException):
+        sys.__excepthook__(type(error), error.with_traceback(trace), trace)
+    return 1
+
+
+def _open_errors() -> IO[str]:
+    """A file in place of descriptor 2."""
+    name = f"/tmp/errors-{os.getpid()}"
+    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), 2)
+    os.unlink(name)
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115  (ends with the process)
+        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+    )
+    return sys.stderr
+
+
+def _add_errors() -> None:
+    """Puts what was written to descriptor 2 behind the output, if there is room."""
+    with contextlib.suppress(OSError):
+        size, end = os.fstat(2).st_size, os.fstat(1).st_size
+        errors = os.pread(2, MAX_ERRORS, max(0, size - MAX_ERRORS))
+        added = b"%b%b%d" % (errors, ERRORS, len(errors))
+        if os.pwrite(1, added, end) < len(added):
+            os.ftruncate(1, end)

@@ -14,7 +14,7 @@ import time
 # What the host grants: CPU seconds of loading, of one call and in all; how many wall-clock seconds make up for one of
 # them; idle ones of loading; the lines of answer that are expected; what the request is.
 GRANT = struct.Struct("5dIB")
-EVALUATION, CHECK, STREAM, SCRIPT = range(4)
+EVALUATION, CHECK, STREAM = range(3)
 
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 

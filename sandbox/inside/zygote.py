@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from sandbox.inside import checker, evaluation, scratch, script, stream
+from sandbox.inside import checker, evaluation, scratch, stream
 from sandbox.inside.watch import GRANT, Watch
 
 # Wait status; CPU and wall seconds; whether and why the child was cut short; idle seconds of its loading.
@@ -29,7 +29,7 @@ REPORT = struct.Struct("i2dBd")
 READY = b"ready"
 
 _CAPABILITY_VERSION = 0x20080522
-_RUNS = (evaluation.run, checker.run, stream.run, script.run)  # by what a request is: see `sandbox.inside.watch`
+_RUNS = (evaluation.run, checker.run, stream.run)  # by what a request is: see `sandbox.inside.watch`
 _FREED_NUMBERS = 64  # more than one request leaves behind
 
 
