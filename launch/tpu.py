@@ -142,7 +142,7 @@ class CloudTPU:
             *_queued("create", name),
             *self._where,
             f"--accelerator-type={self.slice.accelerator_type}",
-            f"--runtime-version={self.slice.generation.runtime}",
+            f"--runtime-version={self.slice.runtime}",
             *nodes,
             *((f"--{options.capacity}",) if options.capacity != "on-demand" else ()),
             *((f"--valid-until-duration={options.wait}",) if options.wait else ()),

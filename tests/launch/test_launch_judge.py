@@ -15,7 +15,6 @@ from service import answer_to, running
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_judge import cli
-from launch.hardware import find_slice
 from sandbox import SandboxPool
 from sandbox.remote.server import make_app
 
@@ -52,9 +51,8 @@ def test_training_has_a_pod_for_each_host_of_the_slice_that_its_preset_is_for():
     job = slices["template"]["spec"]
     (container,) = job["template"]["spec"]["containers"]
     hardware = find_hardware(load(Config, container["command"][2], container["command"][3:-1]).hardware or "")
-    chips = find_slice(hardware.name).chips
     assert job["completions"] == job["parallelism"] == hardware.hosts
-    assert container["resources"]["limits"]["google.com/tpu"] * hardware.hosts == chips
+    assert container["resources"]["limits"]["google.com/tpu"] * hardware.hosts == hardware.devices
 
 
 def test_a_pod_is_selected_and_has_no_rights():
