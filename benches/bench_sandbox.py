@@ -122,7 +122,6 @@ def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[floa
 
 
 def compare_streams(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
-    """Tests per second of both ways, round by round."""
     python, tests = str(find_interpreter().executable), len(INPUTS)
     speeds: dict[str, list[float]] = {"streams": [], "streams_plain_python": []}
     for _ in range(rounds):

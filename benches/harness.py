@@ -34,7 +34,6 @@ Turns = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def save_model(directory: Path) -> None:
-    """The model of `SHAPE` with random weights, in Hugging Face's form."""
     save_params(directory, init_params(Transformer(SHAPE), jax.random.key(0)), SHAPE)
 
 

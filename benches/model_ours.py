@@ -17,7 +17,6 @@ from codea1_jax.models.weights import load_params, read_config
 
 
 def loss(model: Transformer, params: Params, tokens: jax.Array) -> jax.Array:
-    """Mean cross-entropy of every token but a sequence's first; logits of all tokens at once."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     attend = training_attention(
         Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype, model.architecture.head_dim)

@@ -67,7 +67,6 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def add_commands(commands: Commands) -> None:
-    """Registers those that the trainer's command line has as `codea1 sandbox`."""
     checked = commands.add_parser("check", help="check which parts of the judge work on this host, and suggest fixes")
     checked.set_defaults(run=check)
     served = commands.add_parser("serve", help="judge over HTTP", allow_abbrev=False)

@@ -61,15 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     instead.add_argument("--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host")
     proof = "run `codea1 selftest` on all hosts instead, minutes"
     instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)
-    capacity = parser.add_mutually_exclusive_group()
-    for kind in ("spot", "reserved"):
-        capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
+    parser.add_argument("--spot", action="store_true", help="slices that may be preempted")
     for option, metavar, meaning in (
         ("--bucket", "gs://BUCKET/FOLDER", "where the run is stored"),
         ("--project", "ID", "default: $CLOUDSDK_CORE_PROJECT"),
         ("--zone", "ZONE", "default: $CLOUDSDK_COMPUTE_ZONE"),
         ("--tpu", "KIND:SHAPE", "the slice, as in v5e:4x4; default: the preset's hardware"),
-        ("--wait", "DURATION", "give up the request after this time, as in 6h"),
     ):
         parser.add_argument(option, metavar=metavar, help=meaning)
     for option, kind, default, meaning in (

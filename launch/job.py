@@ -83,7 +83,6 @@ class Job:
         )
 
     def check_overrides(self) -> None:
-        """Raises Refused if an override sets what the launcher decides."""
         taken = {
             "run.directory": "it is runs/NAME",
             "hosts.": "workers find each other",

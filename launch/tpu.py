@@ -117,7 +117,6 @@ class CloudTPU:
         return Step((self._describe(), self._ask_workers()))
 
     def stop(self) -> Step:
-        """Stops training on every worker; training saves its state."""
         return Step((self._on_workers("stop", seconds=STOP_SECONDS),))
 
     def copy(self) -> Step:
@@ -144,8 +143,7 @@ class CloudTPU:
             f"--accelerator-type={self.slice.accelerator_type}",
             f"--runtime-version={self.slice.runtime}",
             *nodes,
-            *((f"--{options.capacity}",) if options.capacity != "on-demand" else ()),
-            *((f"--valid-until-duration={options.wait}",) if options.wait else ()),
+            *(("--spot",) if options.spot else ()),
             *options.create_flag,
             "--quiet",
         )
@@ -255,7 +253,6 @@ class CloudTPU:
             time.sleep(self.options.poll)
 
     def _finish(self) -> None:
-        """Stops, copies and deletes; a failure does not prevent the next."""
         try:
             state = self._state()
             if state == ACTIVE:

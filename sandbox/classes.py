@@ -46,7 +46,6 @@ def rewritten(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
 
 
 def spelled(call: str, stated: str, name: str) -> str:
-    """A test as a suite has it, in one line if only one method is called."""
     *before, last = called(call, name).split("\n")
     return "\n".join([*before, f"assert {last} == {stated}"])
 
@@ -169,7 +168,6 @@ class _Block:
         return ast.Call(ast.Name(DRIVER, ast.Load()), [calls[0], ast.List(calls[1:], ast.Load())], [])
 
     def _tuple_of(self, call: ast.Call) -> ast.expr | None:
-        """The arguments of a call, with what names stand for; None if some are by name, or not known."""
         if not _is_plain(call):
             return None
         bound = [self._values.get(each.id, each) if isinstance(each, ast.Name) else each for each in call.args]

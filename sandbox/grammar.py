@@ -149,7 +149,6 @@ class Walk:
 
 
 def _functions_taken(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call that may be functions, or types."""
     by_name = [keyword.value for keyword in call.keywords if keyword.arg == "key"]
     match call:
         case ast.Call(func=ast.Name(id="map" | "filter"), args=[first, *_]):

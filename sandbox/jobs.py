@@ -12,8 +12,6 @@ R = TypeVar("R")
 
 
 class Status(StrEnum):
-    """How the loading of a program, the evaluation of an expression, or a test ended."""
-
     RETURNED = "returned"
     PASSED = "passed"  # of a test alone: it returned what is expected, or something else
     FAILED = "failed"
@@ -175,8 +173,6 @@ class JudgeJob:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The end of one test; `value` is what the program returned, if it returned."""
-
     status: Status
     value: str | None = None
     detail: str = ""

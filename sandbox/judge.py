@@ -29,7 +29,6 @@ class Judge(ABC):
         """Finish what was submitted, then let go of everything."""
 
     def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
-        """Run one program and compare, in this process, what it returned with what its tests expect."""
         return then(self.submit(job.execution()), job.verdicts)
 
     def execute(self, jobs: Sequence[Request[R]]) -> list[R]:

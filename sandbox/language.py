@@ -166,7 +166,6 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def encode_literal(expression: str) -> str | None:
-    """The canonical text of a Python literal, found without running anything; None where it is not plain literal."""
     if len(expression) > MAX_LITERAL:
         return None
     try:

@@ -50,7 +50,6 @@ def _class_in(kind: Kind) -> str | None:
 
 
 def driver(name: str, signature: Signature) -> str:
-    """What stands behind a program whose function has nodes in its signature."""
     return _FUNCTION.format(name=name, signature=signature)
 
 

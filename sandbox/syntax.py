@@ -20,12 +20,10 @@ _ATTEMPTS = 5
 
 
 def parse_module(source: str) -> ast.Module:
-    """The tree of a program. Raises what `ast.parse` does."""
     return _parsed(source, "exec")
 
 
 def parse_expression(source: str) -> ast.expr:
-    """The tree of one expression. Raises what `ast.parse` does."""
     return _parsed(source, "eval").body
 
 
@@ -49,7 +47,6 @@ def with_lines(program: str, lines: Sequence[str]) -> str:
 
 
 def _leading_futures(module: ast.Module) -> list[ast.stmt]:
-    """Its imports from `__future__`. Any that follow another statement are left out: Python refuses them."""
     has_docstring = ast.get_docstring(module, clean=False) is not None
     return list(takewhile(is_future, module.body[has_docstring:]))
 

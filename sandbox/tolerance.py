@@ -45,7 +45,6 @@ class Tolerance:
                 raise ValueError(f"{name} must be a number of at least 0 and below infinity, not {value!r}")
 
     def same(self, value: str, expected: str) -> bool:
-        """Whether the canonical text of a value stands for what is expected, up to this tolerance."""
         if same(value, expected):
             return True
         # Only what a program has printed, which is never forged, has a long text: see `sandbox.streams`.
@@ -79,6 +78,5 @@ def _is_number(token: str) -> bool:
 
 
 def _tokens(text: str) -> list[str] | None:
-    """A canonical text in parts; None where it is not one."""
     tokens = [match[0] for match in _TOKEN.finditer(text)]
     return tokens if sum(map(len, tokens)) == len(text) else None

@@ -46,7 +46,6 @@ def _required(name: str, extra: str) -> set[tuple[str, str]]:
 
 
 def _licence(name: str) -> str:
-    """The expression, else the classifiers, else the first line of the text."""
     about = metadata.metadata(name)
     classified = [c.rpartition(" :: ")[2] for c in about.get_all("Classifier") or () if c.startswith("License :: ")]
     expression, text = (" ".join(about.get_all(field) or ()) for field in ("License-Expression", "License"))

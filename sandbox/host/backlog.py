@@ -14,7 +14,6 @@ class Backlog:
     """First come, first served. Once no thread works any more, tasks fail rather than wait."""
 
     def __init__(self, room: int, threads: int) -> None:
-        """`room` for waiting tasks, which this many `threads` take."""
         self._room = room
         self._threads = self.working = threads  # all, and those that take tasks
         self._tasks: deque[Progress] = deque()
@@ -66,7 +65,6 @@ class Backlog:
                     return task
 
     def give_back(self, tasks: Sequence[Progress]) -> None:
-        """Put tasks that were taken in front of all others."""
         with self._filled:
             self._tasks.extendleft(reversed(tasks))
             self._filled.notify(len(tasks))

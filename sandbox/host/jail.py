@@ -142,7 +142,6 @@ def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
 
 
 def _packages_folder(preload: Sequence[str]) -> Path | None:
-    """The folder of this environment that holds the packages to preload. Raises SandboxUnavailable."""
     folder = None
     for name in preload:
         spec = importlib.util.find_spec(name)
@@ -154,7 +153,6 @@ def _packages_folder(preload: Sequence[str]) -> Path | None:
 
 
 def _other_folder(packages: Path, preload: Sequence[str]) -> Path:
-    """The folder, if it has the packages to preload. Raises SandboxUnavailable."""
     for name in preload:
         if not (packages / name).is_dir() and not (packages / f"{name}.py").is_file():
             raise SandboxUnavailable(f"cannot preload {name}: it is not installed in {packages}")

@@ -34,7 +34,7 @@ class Progress:
         return self._next
 
     def absorb(self, report: Report, data: bytes) -> Any:
-        """Take in what a process did: the job's result, or None where another must follow. Raises SandboxError."""
+        """What a process did: the job's result, or None where another must follow. Raises SandboxError."""
         try:
             self._next = self._steps.send((report, data))
         except StopIteration as end:

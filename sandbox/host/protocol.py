@@ -122,7 +122,6 @@ class Budget:
         return self.cpu_left <= 0 or self.wall_seconds >= wall or self.idle_load >= idle
 
     def grant(self, asked: int) -> bytes:
-        """What the zygote gets about the next process: the time for its loading, for one item, and in all."""
         limits = self.limits
         idle = limits.wall_factor * limits.load_seconds - self.idle_load
         seconds = (limits.load_seconds, limits.call_seconds, self.seconds_left, limits.wall_factor, idle)
@@ -280,7 +279,6 @@ def check_steps(job: CheckJob, limits: Limits) -> Steps[CheckResult]:
 
 
 def _check_result(report: Report, data: bytes) -> CheckResult:
-    """The two lines of the judge's process. Raises SandboxError where it could start no other."""
     if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
         raise SandboxError("a check's program cannot be started: the host has no room for another process")
     load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]

@@ -181,7 +181,6 @@ def _keeps_builtins(alias: ast.alias) -> bool:
 
 
 def _uses_types_in_annotations(nodes: list[ast.AST], modules: dict[str, str]) -> bool:
-    """Whether `typing`, and what is imported from it, stands in annotations alone."""
     types = {name for name, module in modules.items() if module == "typing"}
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "typing":

@@ -103,7 +103,6 @@ class _Program:
         return None if line == "=None" else str(line)
 
     def check_isolated(self, check: str, entry_point: str) -> str:
-        """Run the check here; the program's functions are stand-ins that ask the program's process."""
         solution = types.ModuleType("solution")
         solution.__getattr__ = self._stand_in  # type: ignore[method-assign]
         sys.modules["solution"] = solution
@@ -158,7 +157,6 @@ class _Program:
         self._stop(OUT_OF_MEMORY if kind == "out of memory" else f"{CRASHED}malformed answer")
 
     def _ask(self, message: list, seconds: float) -> Any:
-        """The program's reply, for which it may use `seconds` of CPU time."""
         start = cpu_seconds(self._pid)
         end, reply = "", None
         try:

@@ -35,7 +35,6 @@ def checked(value: Any) -> Any:
 
 
 def _gather(items: Collection[Any], scalars: list[Any], containers: list[Any]) -> None:
-    """Collect what lies in the items, however deep; runs of scalars at once. Raises NotPlainData for too many."""
     kinds = set(map(type, items))
     if len(scalars) + len(containers) + len(items) > MAX_ITEMS:
         raise NotPlainData(f"arguments of more than {MAX_ITEMS} items")

@@ -52,8 +52,6 @@ def same(first: str, second: str) -> bool:
 
 
 class _Encoder:
-    """One encoding: notes whether any part is a nan."""
-
     def __init__(self) -> None:
         self.has_nan = False
 
@@ -227,7 +225,6 @@ def _quoted_bytes(value: bytes | bytearray) -> str:
 
 
 def _double_quoted(body: str) -> str:
-    """Turn the inside of a single-quoted literal into that of a double-quoted one."""
     return body.replace("\\'", "'").replace('"', '\\"')
 
 

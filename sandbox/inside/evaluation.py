@@ -134,7 +134,6 @@ def _identity(
             raise TimeoutError
 
     def done(arguments: inputs.Arguments) -> tuple[bytes, int] | None:
-        """The answer, and the path to it; None once the time is over."""
         if over:
             return None
         args, kwargs = arguments
@@ -176,7 +175,6 @@ _ANSWERS: dict[str, Callable[..., bytes]] = {
 
 
 def _exact(value: object) -> str:
-    """The value itself, in JSON's terms. Raises NotPlainData."""
     text = json.dumps(transport.pack(value))
     if len(text) > MAX_EXACT:
         raise NotPlainData("too long to be looked into")
@@ -208,7 +206,6 @@ def rehearse() -> None:
 
 
 def read_request(request_fd: int) -> tuple:
-    """The host's message; what the host marshals can be trusted."""
     request = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
     os.close(request_fd)
     return request
@@ -252,7 +249,6 @@ def answer(thunk: Callable[[], object], show: Callable[[object], str] = encode) 
 
 
 def printable(text: str) -> bytes:
-    """`text` on one line of printable ASCII, cut to `MAX_DETAIL` characters."""
     return ascii(text[:MAX_DETAIL])[1:-1].encode("ascii")
 
 

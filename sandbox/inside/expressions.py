@@ -122,7 +122,6 @@ def _check_bits(count: int) -> None:
 
 
 def _check_hashed(items: Iterable[Any]) -> None:
-    """Refuse what is hashed by its address, however deep it lies."""
     if set(map(type, items)) <= _BY_CONTENT:
         return
     for item in items:

@@ -31,7 +31,6 @@ def guarded(module: types.ModuleType, entry_point: str) -> Any:
 
 
 def is_honest(value: Any) -> bool:
-    """Whether neither it nor anything in it decides by itself what it is equal to."""
     try:
         for part in _parts(value):
             _refuse_own_equality(part)

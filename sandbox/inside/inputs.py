@@ -111,7 +111,6 @@ def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[st
 
 
 def _bound(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The same for what is not a plain function: a method, a partial, a class."""
     import inspect  # noqa: PLC0415  (slow to load and seldom needed in the jail)
 
     try:

@@ -86,7 +86,6 @@ def _called(
 
 
 def _made(value: Any, kind: Kind, names: Mapping[str, Any]) -> Any:
-    """An argument as the program gets it. Raises TypeError or ValueError if it is not a list of values."""
     if kind is None:
         return value
     if type(value) is not list:
@@ -137,7 +136,6 @@ def _read(value: Any, kind: Kind) -> Any:
 
 
 def _value_of(node: Any) -> Any:
-    """Whatever a program's own class calls it."""
     value = getattr(node, "val" if hasattr(node, "val") else "value" if hasattr(node, "value") else "data")
     if value is None:
         raise ValueError("a node without a value")

@@ -88,7 +88,6 @@ class _Str(metaclass=_PlainText):
 
 
 def _plain(value: Any) -> Any:
-    """`value`. Raises NotPlainData."""
     encode(value)
     return value
 

@@ -132,7 +132,6 @@ def _call_exit_functions() -> None:
 
 
 def _flush(*outputs: IO[str]) -> None:
-    """Write out what is left in streams, one of which may be of the program's own making."""
     for each in outputs:
         if each is not None and not getattr(each, "closed", False):
             each.flush()
@@ -177,7 +176,6 @@ def _show(error: BaseException, own_frames: int) -> int:
 
 
 def _open_errors() -> IO[str]:
-    """A file in place of descriptor 2."""
     name = f"/tmp/errors-{os.getpid()}"
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), 2)
     os.unlink(name)

@@ -72,7 +72,6 @@ def pack(value: Any, drains: bool = True, depth: int = MAX_DEPTH + 1) -> Any:
 
 
 def unpack(packed: Any) -> Any:
-    """The value that was packed. Raises Malformed."""
     try:
         return _unpack(packed)
     except _FLAWS as error:

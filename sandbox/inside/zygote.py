@@ -99,7 +99,6 @@ def _import_random() -> None:
 
 
 def _serve(control: _socket.socket, scratch_folder: str, ids: _ProcessIds, grant: bytearray, report: bytearray) -> bool:
-    """Run one program; False when the host has closed the control socket."""
     size, ancillary, *_ = control.recvmsg_into([grant], _socket.CMSG_SPACE(8))
     if not size:
         return False

@@ -70,7 +70,6 @@ class RemoteJudge(Judge):
         self.memory_limit = self._memory_limit()
 
     def submit(self, job: Request[R]) -> Future[R]:
-        """Run one program and its calls, or a dataset's own check against one program. Raises OutsideLanguage."""
         assert isinstance(job, Job | CheckJob)
         if isinstance(job, Job) and job.task is not Task.STREAM:
             for call in job.calls:
@@ -112,7 +111,6 @@ class RemoteJudge(Judge):
         raise SandboxError("the judge was stopped")
 
     def _exchange(self, method: str, path: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
-        """The status and the whole body of an answer. Raises one of `_FAILURES`."""
         try:
             connection = self._idle.pop()
         except IndexError:

@@ -15,7 +15,6 @@ _SECONDS = 10.0  # SandboxFusion's own default
 
 
 def run_code(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str, Any]]:
-    """Runs the code of a request, and answers as SandboxFusion does. Raises ValueError."""
     fields = as_object(document, "the request")
     as_python(fields)
     code, stdin = fields.get("code"), fields.get("stdin")
@@ -50,7 +49,6 @@ def response(status: str, exit_code: int | None, stdout: str, stderr: str, secon
 
 
 def limits_of(fields: Mapping[str, Any], own: Limits, seconds: float) -> Limits:
-    """The limits that a request asks for; the service's own where it does not. Raises ValueError."""
     asked, memory_mb = fields.get("run_timeout"), fields.get("memory_limit_MB")
     seconds = seconds if asked is None else asked
     if memory_mb in (None, -1):

@@ -55,7 +55,6 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 
 def most_limits(seconds: int = 600, memory_mb: int | None = None) -> Limits:
-    """What a client may ask for: these seconds, and this memory, or what this host has."""
     memory_mb = memory_mb or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     each = dict.fromkeys(("call_seconds", "load_seconds", "program_seconds"), seconds)
     return Limits(**each, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
@@ -183,11 +182,9 @@ class _Service:
             return json.dumps(end.value)
 
     def _steps(self, endpoint: Endpoint, body: bytes) -> Steps:
-        """Raises ValueError or RecursionError for what is not JSON or not a job."""
         return (yield from endpoint(wire.parsed(body.decode()), self._pool.limits))
 
     def _allowed(self, job: Any) -> Any:
-        """The job. Raises ValueError if it may use more than the service allows."""
         if isinstance(job, Job) and len(job.calls) > MAX_CALLS:
             raise ValueError(f"a job has at most {MAX_CALLS} calls")
         if isinstance(job, Job) and job.task is not Task.STREAM and sum(map(len, job.calls)) > MAX_CHARACTERS:

@@ -88,8 +88,7 @@ def test_a_missing_answer_is_requested_again(cloud, monkeypatch):
     ("flags", "expected"),
     [
         ((), ["--node-id=first"]),
-        (("--spot", "--wait=6h"), ["--node-id=first", "--spot", "--valid-until-duration=6h"]),
-        (("--reserved", "--create-flag=--internal-ips"), ["--node-id=first", "--reserved", "--internal-ips"]),
+        (("--spot", "--create-flag=--internal-ips"), ["--node-id=first", "--spot", "--internal-ips"]),
         (("--slices=2",), ["--node-count=2", "--node-prefix=first"]),
     ],
 )
@@ -248,7 +247,7 @@ def test_workers_that_stay_unreachable_are_given_up_and_deleted(cloud):
 
 def test_a_request_that_is_not_met_fails_and_is_deleted(cloud, capsys):
     cloud.script = Script(states=["WAITING_FOR_RESOURCES", "FAILED"])
-    assert up(cloud, "--wait=6h") == 1
+    assert up(cloud) == 1
     assert "the request for slices failed" in capsys.readouterr().err
     assert cloud.verbs == ["create", "delete"] and is_gone(cloud)
 

@@ -1,4 +1,4 @@
-"""References of benchmarks against their own checks: each passes, its mutants fail, on a busy machine as well."""
+"""References of benchmarks against their own checks: each passes, its mutants fail."""
 
 import ast
 import dataclasses
@@ -117,15 +117,3 @@ def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_r
         mutated[name] = dataclasses.replace(job, program=next(changed, None) or other_values(job))
     results = zip(mutated, numpy_jail.execute(list(mutated.values())), strict=True)
     assert {name for name, result in results if result.passed} == files.toothless & jobs.keys()
-
-
-@pytest.mark.parametrize("busy", [1], indirect=True)
-def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, numpy_jail, busy):
-    files, some = some_rows
-    jobs = problems(files, some)
-    right, wrong = list(jobs.values()), [dataclasses.replace(job, program=other_values(job)) for job in jobs.values()]
-    for _ in range(5):
-        results = numpy_jail.execute(right + wrong)
-        passed = {name for name, result in zip(jobs, results[: len(jobs)], strict=True) if result.passed}
-        fooled = {name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed}
-        assert (jobs.keys() - passed, fooled) == (files.broken, files.toothless & jobs.keys())
