@@ -36,6 +36,7 @@ FOREIGN = {
     "kubectl",
     "pre-commit",
     "pytest",
+    "sbatch",
     "xpk",
 }
 
