@@ -1,16 +1,12 @@
-"""The reward functions of examples/, called as their frameworks call them; stand-ins take the frameworks' places."""
+"""The reward functions of examples/, called as their frameworks call them; released/ has the frameworks themselves."""
 
-import asyncio
 import json
-import sys
-import types
 from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTS = ["assert double(2) == 4", "assert double('a') == 'aa'"]
@@ -36,13 +32,6 @@ def example() -> Iterator[Callable[[str], Any]]:
     for module in loaded:
         if module.judge.cache_info().currsize:
             module.judge().close()
-
-
-@pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    path = tmp_path / "questions.jsonl"
-    path.write_text(json.dumps({"question": "Write double(x).", "tests": TESTS}) + "\n")
-    return path
 
 
 def test_trl_gets_a_reward_for_each_completion_text_or_conversation(example):
@@ -79,45 +68,3 @@ def test_an_outage_is_no_reward(example, monkeypatch):
     monkeypatch.setattr(judge, "submit", broken)
     with pytest.raises(SandboxError):
         module.compute_score("mine", RIGHT, json.dumps(TESTS))
-
-
-class Generic:
-    """A class that takes parameters."""
-
-    def __class_getitem__(cls, _parameters: object) -> type:
-        return cls
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: object) -> None:
-    parts = name.split(".")
-    for i in range(1, len(parts) + 1):
-        module = types.ModuleType(".".join(parts[:i]))
-        if i == len(parts):
-            vars(module).update(members)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        if i > 1:
-            setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], module)
-
-
-def test_verifiers_gets_tasks_and_their_rewards(example, monkeypatch, questions: Path):
-    class Task(Generic):
-        def __init__(self, data: Any, config: Any) -> None:
-            self.data, self.config = data, config
-
-    class Taskset(Generic):
-        def __init__(self, config: Any) -> None:
-            self.config = config
-
-    class TaskData(BaseModel):
-        prompt: str | None = None
-
-    class TasksetConfig(BaseModel):
-        task: Any = None
-
-    given = {"Task": Task, "TaskData": TaskData, "Taskset": Taskset, "TasksetConfig": TasksetConfig}
-    stand_in(monkeypatch, "verifiers.v1", reward=lambda method: method, Trace=object, **given)
-    module = example("verifiers_taskset")
-    (task,) = module.CodeTaskset(module.CodeConfig(path=questions)).load()
-    assert task.data.prompt == "Write double(x)."
-    rewards = [asyncio.run(task.passed_tests(types.SimpleNamespace(last_reply=text))) for text in (RIGHT, HALF, LIES)]
-    assert rewards == [1.0, 0.5, 0.0]
