@@ -49,7 +49,6 @@ class Script:
 
     failures: dict[str, tuple[int, str, int]] = field(default_factory=dict)  # how often, reason, exit code
     preemptions: dict[str, int] = field(default_factory=dict)  # how often
-    preempt_when: Callable[[], object] = lambda: None  # returns when it is time
     interrupts: tuple[str, ...] = ()  # the call is answered after the launcher got SIGTERM, once
     slow: dict[str, float] = field(default_factory=dict)  # seconds, always
     states: Sequence[str] = ("ACTIVE",)  # of a queued resource, look by look, from its creation on
@@ -108,20 +107,12 @@ class Cloud:
                 return said
         for text, times in self.script.preemptions.items():
             if text in line and self._is_due(f"preemption {text}", times):
-                self.script.preempt_when()
-                self.preempt()
+                self.queue = ["SUSPENDING", "SUSPENDED"]
                 return _failure("client_loop: send disconnect: Broken pipe", 255)
         for text, (times, reason, code) in self.script.failures.items():
             if text in line and self._is_due(f"failure {text}", times):
                 return _failure(reason, code)
         return _PROGRAMS[call[0]](self, call[1:], caller)
-
-    def preempt(self) -> None:
-        """Every process gets SIGTERM, then the machines are gone."""
-        self.queue = ["SUSPENDING", "SUSPENDED"]
-        for index, home in enumerate(self.workers):
-            self.on(index, "test ! -e worker.sh || bash worker.sh stop")
-            subprocess.run(["find", home, "-mindepth", "1", "-delete"], check=True)
 
     def on(self, index: int, command: str) -> Said:
         """Runs a command in a worker's home."""
@@ -173,11 +164,6 @@ class Cloud:
         if self.queue != ["ACTIVE"]:
             return _failure("the TPU is not in state ACTIVE")
         flags = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
-        if self.workers:
-            reached = range(len(self.workers)) if flags["--worker"] == "all" else (0,)
-            said = [self.on(index, flags["--command"]) for index in reached]
-            codes, outs, errs = zip(*said, strict=True)
-            return max(codes), "".join(outs), "".join(errs)
         if flags["--command"] == "bash worker.sh status":
             endings = self.script.endings
             ending = endings[min(self._seen["endings"], len(endings) - 1)]
@@ -188,9 +174,6 @@ class Cloud:
     def _scp(self, words: list[str], caller: Caller) -> Said:
         if self.queue != ["ACTIVE"]:
             return _failure("the TPU is not in state ACTIVE")
-        paths = [word for word in words[4:] if not word.startswith("--")][:-1]
-        for home in self.workers:
-            subprocess.run(["cp", "-r", *paths, home], check=True)
         return _DONE
 
     def _rsync(self, words: list[str], caller: Caller) -> Said:

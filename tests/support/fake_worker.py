@@ -28,10 +28,7 @@ exec "$@"
 
 
 def add_worker(cloud: Cloud, training: str, **environment: str) -> Path:
-    """Another worker of the cloud, whose `codea1` is the shell script `training`. Returns its home.
-
-    A preemption empties its home; what it boots from, with the programs to install with, stays.
-    """
+    """Another worker of the cloud, whose `codea1` is the shell script `training`. Returns its home."""
     home, image = (cloud.directory / f"{what}{len(cloud.workers)}" for what in ("worker", "image"))
     home.mkdir()
     image.mkdir()
