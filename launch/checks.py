@@ -52,10 +52,10 @@ def training(job: Job, topology: str) -> tuple[Check, ...]:
     """
     if not job.trains:
         return ()
-    run_of = (job.preset, *job.overrides, "--topology", topology)
-    places = (f"checkpoint.directory={job.folder}/checkpoints", "--directory", f"rehearsals/{job.name}")
-    rehearsal = Command(codea1("rehearse", *run_of, *places), seconds=REHEARSAL_SECONDS)
-    plan = Command(codea1("plan", *run_of), seconds=PLAN_SECONDS)
+    run_of, on = (job.preset, *job.overrides), ("--topology", topology)
+    rehearse = codea1("rehearse", *run_of, f"checkpoint.directory={job.folder}/checkpoints", *on)
+    rehearsal = Command((*rehearse, "--directory", f"rehearsals/{job.name}"), seconds=REHEARSAL_SECONDS)
+    plan = Command(codea1("plan", *run_of, *on), seconds=PLAN_SECONDS)
     return (
         Check("rehearsal", rehearsal, "the run does not work in small"),
         Check("plan", plan, f"the run does not fit {topology}, or cannot be planned"),
