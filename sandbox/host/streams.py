@@ -73,7 +73,7 @@ def _request(job: Job | ScriptJob, text: str | None, budget: Budget) -> Sent:
     limits = budget.limits
     stdin = None if text is None else text.encode("utf-8", "surrogatepass")
     shows_errors = isinstance(job, ScriptJob)
-    message = job.program, stdin, not shows_errors and job.is_reference, shows_errors
+    message = job.program, stdin, isinstance(job, Job) and job.is_reference, shows_errors
     seconds = min(limits.call_seconds, budget.cpu_left)
     own = seconds, rlimits_of(limits, budget.cpu_left, limits.processes), limits.recursion
     idle = (1.0 if shows_errors else limits.wall_factor) * seconds
