@@ -3,11 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-<<<<<<< HEAD
 .PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot wheel clean
-=======
-.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
->>>>>>> 41ecaaf8 (Launch: TPUs alone; SLURM by sbatch and launch/slurm.sbatch. No scripts for pictures; a shorter bench of the judge)
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -132,14 +128,11 @@ docs-links: .venv/dev
 notices: .venv/dev
 	$(BIN)/python scripts/write_third_party.py
 
-<<<<<<< HEAD
 RUN ?= runs/demo
 # Needs chromium and chromedriver.
 screenshot: .venv/dev
 	$(BIN)/python scripts/take_pictures.py $(RUN) docs/images/report.png
 
-=======
->>>>>>> 41ecaaf8 (Launch: TPUs alone; SLURM by sbatch and launch/slurm.sbatch. No scripts for pictures; a shorter bench of the judge)
 wheel: .venv/dev
 	$(BIN)/python -m build
 	$(BIN)/python -m build --outdir dist judge
