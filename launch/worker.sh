@@ -11,7 +11,7 @@ set -euo pipefail
 root=${CODEA1_ROOT:-/opt/codea1} # not in a home directory, where the jail could not read Python
 state=$HOME/.codea1-training     # log, pid of `train`, pid of codea1, exit code
 upload_every=300
-# Seconds. Training exits within 20 of SIGTERM, except for its last upload: up to 50 GB per host in the shipped presets.
+# Seconds. On SIGTERM training ends what it samples or learns, saves and uploads: up to 50 GB per host in the shipped presets.
 stop_within=300
 
 install() {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.runtime.devices import cause_and_fix, fault_of, overlooked, tpus, unsupported
+from codea1_jax.runtime.devices import fault_of, overlooked, tpus, unsupported
 from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     except (RuntimeError, AssertionError) as error:
         if (fault := fault_of(error)) is None:
             raise
-        return Finding("devices", False, *cause_and_fix(fault)), None
+        return Finding("devices", False, *str(fault).rsplit("; ", 1)), None
     counted = Devices(devices[0].platform, len(devices) * hosts)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({counted.platform})"
@@ -82,7 +82,7 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     fault = unsupported(devices[0]) or overlooked(counted.platform)
     if fault is None:
         return Finding("devices", True, detail), counted
-    cause, fix = cause_and_fix(fault)
+    cause, fix = str(fault).rsplit("; ", 1)
     return Finding("devices", False, f"{detail}; {cause}", fix), None
 
 

@@ -7,7 +7,7 @@ enter (`schedule`); what happens inside a block happens on the device (`decode`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -104,7 +104,6 @@ class Sampler:
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
-    wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     samples: what samples are called where their number is reported.
     counters: work done so far.
     """
@@ -118,12 +117,10 @@ class Sampler:
         seed: int,
         capacity: Capacity,
         mesh: Mesh | None = None,
-        wait: Callable[[Any], object] = jax.block_until_ready,
         samples: str = "samples",
     ) -> None:
         self.counters = Counters()
         self._samples = samples
-        self._wait = wait
         self._model = model
         self._mesh = one_device_mesh() if mesh is None else mesh
         check_shards(capacity, self._mesh)
@@ -208,7 +205,6 @@ class Sampler:
 
     def fetch(self, running: Any) -> DecodedBlock:
         """A started block, once it is on the host. Raises FloatingPointError if the policy's logits are not finite."""
-        self._wait(running)
         block = jax.device_get(running)
         if not np.isfinite(block.logprobs).all():
             raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")

@@ -9,6 +9,7 @@ its share, end as they do when any host is gone.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -18,15 +19,15 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.runtime.agreement import agreement
 
 T = TypeVar("T")
 
 _LEAST_ROW = 1024  # bytes
+_LONGEST_WAIT = 24 * 60 * 60 * 1000  # milliseconds; a host that has died ends the wait at once
+_meetings = itertools.count()
 
 
 def is_writer() -> bool:
-    """Whether this process writes the run's files."""
     return jax.process_index() == 0
 
 
@@ -56,14 +57,11 @@ def is_mine(index: int) -> bool:
 
 
 def gathered(judge: Callable[[], Mapping[int, T]]) -> dict[int, T]:
-    """Everybody's shares together, by index in ascending order; `judge` gives this host's, and computes nothing with
-    other hosts.
+    """Everybody's shares together, by index in ascending order; `judge` gives this host's.
 
-    All hosts must ask at the same point of the program. While a host judges, the run may be stopped: Interrupted.
+    All hosts must ask at the same point of the program.
     """
-    together = agreement()
-    mine = judge() if together is None else together.work(judge)
-    outcomes = {index: outcome for share in _of_all(mine) for index, outcome in share.items()}
+    outcomes = {index: outcome for share in _of_all(judge()) for index, outcome in share.items()}
     return {index: outcomes[index] for index in sorted(outcomes)}
 
 
@@ -79,6 +77,10 @@ def _of_all(value: T) -> list[T]:
     """
     if jax.process_count() == 1:
         return [value]
+    from orbax.checkpoint import multihost  # noqa: PLC0415  a second that a single host need not spend
+
+    # Collectives give up on a host that comes late, as one that still judges may.
+    multihost.get_barrier_sync_fn()(key=f"codea1/{next(_meetings)}", timeout_ms=_LONGEST_WAIT)
     own = np.frombuffer(pickle.dumps(value), np.uint8)
     sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
     row = np.zeros(max(_LEAST_ROW, 1 << (int(sizes.max()) - 1).bit_length()), np.uint8)

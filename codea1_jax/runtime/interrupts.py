@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from codea1_jax.common.errors import Interrupted
-from codea1_jax.runtime.agreement import Agreement
+from codea1_jax.runtime.gather import any_host
 
 _HANGS_UP = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup asks for: the run outlives its terminal
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if _HANGS_UP else ()))
@@ -30,12 +30,12 @@ class Interrupts:
     Python drops what is raised in a callback of the garbage collector or a finalizer, such as JAX's: a signal that came
     there is sent again.
 
-    On several hosts all must stop at the same place, so there a signal only asks for it, and `Interrupted` is raised by
-    a point of the `agreement`. Use as a context manager, in the main thread.
+    On several hosts all must stop at the same place: there `check`, which both ends of a shield call, raises on all of
+    them once one was sent a signal. Use as a context manager, in the main thread.
     """
 
-    def __init__(self, agreement: Agreement | None = None) -> None:
-        self._agreement = agreement
+    def __init__(self) -> None:
+        self._alone = jax.process_count() == 1
         self._raised = False
         self._shielded = False
         self._pending: str | None = None
@@ -47,42 +47,39 @@ class Interrupts:
         self._report, sys.unraisablehook = sys.unraisablehook, self._repeat
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         sys.unraisablehook = self._report
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if kind is None:
+            self.check()
 
     @contextmanager
     def shield(self) -> Iterator[None]:
         """Holds signals back: what is done inside is done whole, unless it waits."""
-        self._pass_point()
+        self.check()
         self._shielded = True
         try:
             yield
         finally:
             self._shielded = False
-        self._pass_point()
+        self.check()
 
     def wait(self, arrays: Any) -> None:
         """Waits for arrays inside a shield, where what was begun may still be dropped. Raises Interrupted."""
-        if self._agreement is None:
-            jax.block_until_ready(arrays)
-            self._pass_point()
-        else:
-            self._agreement.wait(arrays)
+        jax.block_until_ready(arrays)
+        if self._alone:
+            self.check()
 
-    def _pass_point(self) -> None:
-        if self._agreement is not None:
-            self._agreement.pass_point()
-        elif self._pending is not None and not self._raised:
+    def check(self) -> None:
+        """Raises Interrupted, once, for a signal that was held back, here or on another host. All hosts must ask."""
+        if not self._raised and any_host(self._pending is not None):
             self._raised = True
-            raise Interrupted(self._pending)
+            raise Interrupted(self._pending or "a signal to another host")
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if self._agreement is not None:
-            self._agreement.ask(name)
-        elif not (self._shielded or self._raised):
+        if self._alone and not (self._shielded or self._raised):
             self._raised = True
             raise Interrupted(name)
         if self._pending is not None and number == signal.SIGINT:

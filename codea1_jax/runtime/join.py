@@ -2,7 +2,7 @@
 
 What is computed is split over the mesh; files are written by one process. Whatever the program decides it must decide
 alike everywhere, so what one host alone knows (a bad directory, a signal) is shared with all before anybody acts on it
-(`gather`, `agreement`).
+(`gather`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import distributed  # JAX has no public name for its key-value store; Orbax uses this one too
 from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.common.errors import Interrupted, UserError
-from codea1_jax.runtime.agreement import agreeing
 from codea1_jax.runtime.devices import is_shortage, tpus
 from codea1_jax.runtime.xla_flags import known_flags
 
@@ -42,9 +39,8 @@ def joined(coordinator: str | None, count: int | None, index: int | None) -> Ite
         return
     _connect(coordinator, count, index)
     try:
-        with agreeing(_KeyValueStore(), jax.process_index(), jax.process_count()):
-            yield
-            _wait_for_every_device()
+        yield
+        _wait_for_every_device()
     except (UserError, Interrupted, KeyboardInterrupt):  # all hosts know of it, or get the same signal
         jax.distributed.shutdown()
         raise
@@ -78,22 +74,6 @@ def _connect(coordinator: str | None, count: int | None, index: int | None) -> N
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
-
-
-class _KeyValueStore:
-    """What hosts send each other through JAX's coordination service, which runs in the first process."""
-
-    def __init__(self) -> None:
-        self._client: Any = distributed.global_state.client
-
-    def write(self, key: str, text: str) -> None:
-        self._client.key_value_set(key, text, allow_overwrite=True)
-
-    def read(self, folder: str) -> dict[str, str]:
-        return dict(self._client.key_value_dir_get(folder + "/"))
-
-    def erase(self, folder: str) -> None:
-        self._client.key_value_delete(folder + "/")
 
 
 def _in_cluster() -> bool:

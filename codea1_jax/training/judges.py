@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
-from codea1_jax.runtime.stalls import heartbeat
-from sandbox import Judge, Limits, ReferenceCache, Request, SandboxPool, SandboxUnavailable
+from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
 from sandbox.host.doctor import try_out
 from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
@@ -44,6 +39,7 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
             raise
         logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
         return SandboxPool(settings.workers, "process", limits, preload)
+<<<<<<< HEAD
 
 
 class WatchedJudge(Judge):
@@ -60,3 +56,5 @@ class WatchedJudge(Judge):
 
     def close(self) -> None:
         """Leaves the judge behind open."""
+=======
+>>>>>>> eaccfbd9 (Hosts stop together where they meet anyway; what stalls is shown by py-spy)

@@ -18,9 +18,7 @@ from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
-from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.advice import step_advice
 from codea1_jax.training.draw import play_step
 from codea1_jax.training.parts import Training
@@ -41,7 +39,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
     questions.set_state(state.data)
     total = training.total_steps
     with (
-        Interrupts(agreement()) as interrupts,
+        Interrupts() as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
     ):
         try:
@@ -50,15 +48,15 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 if _save_due(training, state, run):
                     with interrupts.shield():
                         _save(state, run)
+                interrupts.check()
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
                     rollouts = play_step(training, state, questions)
-                    run.check_saving()
+                    run.checkpoints.check()
                     after = {"data": questions.get_state()}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
-                heartbeat()
                 if run.writes:
                     for line in step_advice(rollouts, training.config.rollout):
                         logger.warning("step %d: %s", state.step, line)
@@ -67,7 +65,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
             logger.info("%s: saving step %d", asked, state.step)
             with interrupts.shield():
                 _save(state, run)
-                run.finish_saving()
+                run.checkpoints.wait()
             raise
 
 
@@ -128,14 +126,13 @@ def check_best_metric(training: Training) -> None:
 
 def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
     """Waits in an update of `state`, which a signal may end as long as the step's beginning is whole here or saved."""
-    saved = run.has_saved(state.step)
+    saved = state.step in run.checkpoints.steps()
 
     def wait(arrays: Any) -> None:
         if saved or not any(array.is_deleted() for array in jax.tree.leaves(state.policies)):
             interrupts.wait(arrays)
         else:
             jax.block_until_ready(arrays)
-        heartbeat()
 
     return wait
 
@@ -147,7 +144,6 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
-        heartbeat()
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
@@ -162,6 +158,5 @@ def _due(step: int, every: int) -> bool:
 
 
 def _save(state: State, run: RunDir) -> None:
-    if not run.has_saved(state.step):
+    if state.step not in run.checkpoints.steps():
         run.save(state.step, *pack_state(state))
-        heartbeat()

@@ -17,9 +17,7 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.capacity import capacity_of
-from codea1_jax.runtime.agreement import wait
 from codea1_jax.runtime.layout import REPLICA
-from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.questions import Questions
 
 
@@ -87,7 +85,6 @@ def make_sampler(
         "seed": seed,
         "capacity": capacity,
         "mesh": mesh,
-        "wait": _wait,
         "samples": samples,
     }
     if rollout.engine == "jetstream":
@@ -100,8 +97,3 @@ def make_sampler(
             ) from error
         return JetStreamSampler(policy.model, policy.tokenizer, **settings)
     return Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=policy.tokenizer.pad_id, **settings)
-
-
-def _wait(block: Any) -> None:
-    wait(block)
-    heartbeat()

@@ -29,12 +29,10 @@ from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
-from codea1_jax.runtime.agreement import agreement
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.runtime.stalls import reporting_stalls
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.checks import check_run
-from codea1_jax.training.judges import WatchedJudge, make_judge
+from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import check_best_metric, evaluate, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.questions import GivenQuestions
@@ -123,7 +121,7 @@ class Trainer:
         with ExitStack() as stack:
             packages = PACKAGES if config.eval.datasets else ()
             judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
-            self._training = make_training(config, WatchedJudge(judge), self._given, self._rewards)
+            self._training = make_training(config, judge, self._given, self._rewards)
             check_best_metric(self._training)
             if not self._resume:
                 own_starts(self._training)  # a start that cannot be used leaves no directory behind
@@ -140,25 +138,20 @@ class Trainer:
         UserError if the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config
-        hosts, memory_limit = config.hosts, training.games.judge.memory_limit
-        with (
-            reporting_stalls(hosts.stall_seconds),
-            RunDir(
-                self._directory,
-                config,
-                config.checkpoint,
-                resume=self._resume,
-                wandb=config.run.wandb,
-                memory_limit=memory_limit,
-            ) as run,
-        ):
+        with RunDir(
+            self._directory,
+            config,
+            config.checkpoint,
+            resume=self._resume,
+            wandb=config.run.wandb,
+        ) as run:
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
             if run.writes:
                 _report_schedule(training, config)
             if self._resume and run.resume_step is None:
                 logger.info("%s: found no checkpoint to resume from; starting a new run", self._directory)
-            with Interrupts(agreement()):  # the run's directory is there: it is to be continued
+            with Interrupts():  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
             if not run.figures("start"):  # else a run that is resumed

@@ -17,7 +17,7 @@ from pathlib import Path
 from codea1_jax.common.files import read_lines
 
 MOST_PROCESSES = 4
-STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end
+STOP_SECONDS = 300.0  # that the launchers leave between SIGTERM and the end
 POLL_SECONDS = 0.1
 # By which a process would take itself for one of a cluster's, or see accelerators that are here.
 FOREIGN = ("SLURM_STEP_NUM_TASKS", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID", "CUDA_VISIBLE_DEVICES")
@@ -108,7 +108,7 @@ class Running:
         took = time.monotonic() - began
         if took > STOP_SECONDS:
             raise StageFailed(
-                f"saved and stopped {took:.0f} s after SIGTERM; a cloud that takes a machine back gives it "
+                f"saved and stopped {took:.0f} s after SIGTERM; the launchers leave it "
                 f"{STOP_SECONDS:.0f} s: if this machine was busy, rehearse again; otherwise set checkpoint.every "
                 "lower, so that less is lost"
             )
