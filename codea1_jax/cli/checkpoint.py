@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the commands."""
     saved = commands.add_parser("checkpoint", help="what a run has saved").add_subparsers(
         required=True, metavar="COMMAND"
     )

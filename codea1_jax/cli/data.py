@@ -23,7 +23,6 @@ OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a sec
 
 
 def add(commands: Commands) -> None:
-    """Registers the commands."""
     data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
     prepare.add_argument("dataset", choices=DATASETS, help="a dataset of the Hub, or problems: your own")

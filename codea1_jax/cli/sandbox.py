@@ -5,6 +5,5 @@ from codea1_judge.cli import add_commands
 
 
 def add(commands: Commands) -> None:
-    """Registers the judge's own commands."""
     judge = commands.add_parser("sandbox", help="the judge by itself")
     add_commands(judge.add_subparsers(required=True, metavar="COMMAND"))

@@ -113,7 +113,6 @@ class Hardware:
 
     @property
     def platform(self) -> str:
-        """As JAX names it."""
         return "tpu" if self.is_tpu else "cpu" if self.kind == CPU else "gpu"
 
 
@@ -153,7 +152,6 @@ def find_hardware(name: str) -> Hardware:
 
 
 def unknown_hardware(name: str) -> UserError:
-    """The refusal of a name."""
     flat, deep, gpus = (", ".join(k for k, chip in CHIPS.items() if chip.dimensions == n) for n in (2, 3, 0))
     near = get_close_matches(name.partition(":")[0], CHIPS, 1)
     return UserError(

@@ -92,7 +92,6 @@ class TrainingProgress:
         self._stack = ExitStack()
 
     def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
-        """Shows that `step` steps are done, with the metrics of the last."""
         now = self._clock()
         eta, self._step, self._stage, self._said = self._eta(step, now), step, "", now
         line = [f"step {step}/{self._total}", *describe(values)]
@@ -103,7 +102,6 @@ class TrainingProgress:
             self._bar.update(self._task, completed=step, description="", eta=eta)
 
     def show(self, stage: str, done: int, total: int, parts: str) -> None:
-        """Shows how far a stage of the step in progress is."""
         now, name = self._clock(), f"{stage} {parts}"
         if name != self._stage or done < self._began[0]:
             self._stage, self._began = name, (done, now)
@@ -141,7 +139,6 @@ def _clock_time(seconds: float) -> str:
 
 
 def _make_bar(console: Console) -> rich.progress.Progress:
-    """One line, however narrow the terminal: what does not fit is cut off at its end."""
     return rich.progress.Progress(
         rich.progress.TextColumn("step"),
         rich.progress.MofNCompleteColumn(),

@@ -16,15 +16,6 @@ class HostsConfig(Section):
     coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
     count: int | None = Field(default=None, ge=1, description="processes")
     index: int | None = Field(default=None, ge=0, description="this process, from 0")
-<<<<<<< HEAD
-    stall_seconds: float | None = Field(
-        default=1800.0,
-        gt=0,
-        description="a host that has not sampled, judged, learned or saved anything for this long reports it, with the "
-        "stacks of its threads; none: never",
-    )
-=======
->>>>>>> eaccfbd9 (Hosts stop together where they meet anyway; what stalls is shown by py-spy)
 
     @model_validator(mode="after")
     def _all_or_none(self) -> HostsConfig:

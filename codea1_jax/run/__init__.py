@@ -1,3 +1,1 @@
 """A run's directory: its configuration, metrics, rollouts, versions and summary."""
-
-__all__ = ["rundir", "summary", "telemetry"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -53,22 +52,16 @@ class RunDir:
         *,
         resume: bool,
         wandb: str | None = None,
-        memory_limit: str = "not known",
     ) -> None:
         """Opens the directory, which no other process may use meanwhile; figures also go to the W&B project `wandb`.
 
-        `memory_limit` is what limits the memory of judged programs: it is recorded.
-
-        Raises what `check_same_run` raises, and UserError if wandb is asked for but not installed.
+        Raises what `check_same_run` raises.
         """
-        if wandb is not None and importlib.util.find_spec("wandb") is None:
-            raise UserError("run.wandb: wandb is not installed; pip install 'codea1-jax[wandb]', or leave it unset")
         settings = settings or CheckpointConfig()
-        check_same_run(path, config, resume)
+        on_all(lambda: check_same_run(path, config, resume))
         self.path = path
         self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
-        self._memory_limit = memory_limit
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
         self._opened = ExitStack()
@@ -82,10 +75,10 @@ class RunDir:
         # Opening the checkpoints removes unfinished ones, which must not be those of another process.
         if lock := on_all(lambda: RunLock(self.path) if self.writes else None):
             self._opened.callback(lock.release)
-        self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
-        self._opened.callback(self._checkpoints.close)
+        self.checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
+        self._opened.callback(self.checkpoints.close)
         on_all(lambda: check_shared(checkpoints))
-        self.resume_step = self._checkpoints.latest()
+        self.resume_step = self.checkpoints.latest()
         if self.resume_step is not None and not resume:
             raise UserError(
                 f"checkpoint.directory: {settings.directory} holds the checkpoints of a run; "
@@ -102,11 +95,9 @@ class RunDir:
             self._metrics.write(line)
 
     def has_logged(self, kind: str, step: int) -> bool:
-        """Whether figures of this kind and step are there."""
         return any(line["step"] == step for line in self.figures(kind))
 
     def figures(self, kind: str) -> list[dict[str, Any]]:
-        """All figures of one kind, in order."""
         return [line for line in self._lines if line["kind"] == kind]
 
     def write_rollouts(self, step: int, lines: str) -> None:
@@ -121,7 +112,6 @@ class RunDir:
             write_atomically(self.path / REFUSED_FILE, "".join(lines))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Writes the figures that the run ends with."""
         if self.writes:
             write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
@@ -130,22 +120,10 @@ class RunDir:
         path = self.path / SUMMARY_FILE
         return json.loads(path.read_text()) if path.exists() else None
 
-    def has_saved(self, step: int) -> bool:
-        """Whether there is a checkpoint of this step."""
-        return step in self._checkpoints.steps()
-
     def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
         """Starts saving all training state. Raises CheckpointError; earlier checkpoints stay good."""
         content = {"state": document, "config": self._config.model_dump(mode="json"), "metrics": [*self._lines]}
-        self._checkpoints.save(step, arrays, content, self._score(step))
-
-    def check_saving(self) -> None:
-        """Raises CheckpointError if the save in progress has failed already."""
-        self._checkpoints.check()
-
-    def finish_saving(self) -> None:
-        """Waits for the save in progress. Raises CheckpointError if it fails."""
-        self._checkpoints.wait()
+        self.checkpoints.save(step, arrays, content, self._score(step))
 
     def restore(self, like: Any) -> tuple[Any, Mapping[str, Any]]:
         """The arrays (of the shapes and placement of `like`) and the document of `resume_step`.
@@ -153,7 +131,7 @@ class RunDir:
         Raises CheckpointError if they cannot be read, UserError if they are those of another run.
         """
         assert self.resume_step is not None
-        arrays, content = self._checkpoints.restore(self.resume_step, like)
+        arrays, content = self.checkpoints.restore(self.resume_step, like)
         _refuse_another_run(content["config"], self._config, f"step {self.resume_step}")
         self._lines = content["metrics"]
         self._begin()
@@ -163,7 +141,7 @@ class RunDir:
         if not self.writes:
             return
         write_atomically(self.path / CONFIG_FILE, dump(self._config))
-        telemetry.write_versions(self.path, self._memory_limit)
+        write_atomically(self.path / telemetry.VERSIONS_FILE, json.dumps(telemetry.versions(), indent=2) + "\n")
         self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
         self._opened.callback(self._metrics.close)
 
@@ -180,7 +158,6 @@ class RunDir:
 
 
 def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
-    """Where the checkpoints of a run directory are."""
     return settings.directory or str(path / CHECKPOINTS_FOLDER)
 
 
@@ -197,7 +174,6 @@ class RecordedRun:
 
     @property
     def checkpoints(self) -> str:
-        """Where its checkpoints are."""
         recorded = self.config.get("checkpoint", {}).get("directory")
         return recorded or f"{self.place.rstrip('/')}/{CHECKPOINTS_FOLDER}"
 
@@ -244,13 +220,9 @@ def _recorded_config(place: str) -> dict[str, Any] | None:
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
     """Raises UserError if the directory holds a run and `resume` is not set, or a run of another configuration.
 
-    Only the first host looks, and tells the others.
+    Only the host that writes looks.
     """
-    on_all(lambda: _check_directory(path, config, resume) if is_writer() else None)
-
-
-def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
-    if not path.exists() or not any(file.name != LOCK_FILE for file in path.iterdir()):
+    if not is_writer() or not path.exists() or not any(file.name != LOCK_FILE for file in path.iterdir()):
         return
     if not resume:
         raise UserError(

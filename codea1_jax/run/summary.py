@@ -48,7 +48,6 @@ def conclusions(first: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[s
 
 
 def table(summary: Mapping[str, Any], trained: str) -> Table:
-    """Base against the trained pair, one column a figure."""
     base, final = summary["base"], summary["final"]
     rows = Table(
         title="held-out questions, %", caption="\n".join(summary.get("conclusions", ())), caption_justify="left"

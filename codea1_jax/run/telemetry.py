@@ -58,7 +58,6 @@ def rollouts_path(run_dir: Path, step: int) -> Path:
 
 
 def rollout_steps(run_dir: Path) -> list[int]:
-    """The steps whose rollouts were recorded, in order."""
     names = (path.stem.removeprefix("step_") for path in (run_dir / ROLLOUTS_FOLDER).glob("step_*.jsonl"))
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -73,13 +72,6 @@ def write_rollouts(run_dir: Path, step: int, lines: str) -> Path:
     path = rollouts_path(run_dir, step)
     write_atomically(path, lines)
     return path
-
-
-def forget_rollouts(run_dir: Path, step: int) -> None:
-    """Removes the rollouts after `step`, so that the run can resume from that step's checkpoint."""
-    for later in rollout_steps(run_dir):
-        if later > step:
-            rollouts_path(run_dir, later).unlink()
 
 
 # --- metrics --------------------------------------------------------------------------------------
@@ -118,7 +110,9 @@ class Metrics:
         board_dir, resumed = run_dir / TENSORBOARD_FOLDER, resume_step is not None
         if not resumed:
             shutil.rmtree(board_dir, ignore_errors=True)
-        forget_rollouts(run_dir, -1 if resume_step is None else resume_step)
+        for step in rollout_steps(run_dir):
+            if resume_step is None or step > resume_step:
+                rollouts_path(run_dir, step).unlink()
         write_atomically(run_dir / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
         self._board = EventFile(board_dir, purge_step=None if resume_step is None else resume_step + 1)
@@ -181,7 +175,6 @@ def _start_wandb(run_dir: Path, project: str, *, resumed: bool) -> Any:
 
 
 def versions() -> dict[str, Any]:
-    """What the run was made with: Python, packages, platform and how many devices of each kind."""
     devices = Counter(device.device_kind for device in jax.devices())
     return {
         "python": platform.python_version(),
@@ -191,10 +184,3 @@ def versions() -> dict[str, Any]:
         "processes": jax.process_count(),
         "devices": dict(devices),
     }
-
-
-def write_versions(run_dir: Path, memory_limit: str = "not known") -> Path:
-    """Writes them with what limits the memory of judged programs."""
-    path = run_dir / VERSIONS_FILE
-    write_atomically(path, json.dumps(versions() | {"judge_memory_limit": memory_limit}, indent=2) + "\n")
-    return path

@@ -54,10 +54,6 @@ class CheckpointError(OSError):
     """A step that was not saved, or cannot be restored; the message names it, why, and what is left."""
 
 
-class _Unreadable(Exception):
-    """A saved step that does not read back as it was saved; names the item."""
-
-
 class Checkpoints:
     """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
@@ -87,20 +83,16 @@ class Checkpoints:
         self._manager = ocp.CheckpointManager(self._directory, options=options)
 
     def steps(self) -> tuple[int, ...]:
-        """The saved steps, oldest first."""
         return tuple(sorted(self._manager.all_steps()))
 
     def latest(self) -> int | None:
-        """The newest saved step, or None."""
         return max(self.steps(), default=None)
 
     def save(self, step: int, arrays: Any, document: Mapping[str, Any], score: float = -math.inf) -> None:
         """Starts saving; returns when `arrays` may be overwritten, while `wait` returns when all is on disk.
 
         `arrays` is a pytree of JAX arrays, `document` what JSON can hold, `score` how good the step is, if measured.
-
-        Raises:
-            CheckpointError: this save or the one before failed (for example on a full disk). Earlier steps are intact.
+        Raises CheckpointError if this save or the one before failed, as on a full disk. Earlier steps are intact.
         """
         self.wait()
         content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
@@ -114,41 +106,35 @@ class Checkpoints:
             self.wait()
 
     def wait(self) -> None:
-        """Returns when no save is in progress.
-
-        Raises:
-            CheckpointError: the save that was in progress failed. Earlier steps are intact.
-        """
+        """Returns when no save is in progress. Raises CheckpointError if one has failed; earlier steps are intact."""
         with self._naming_failed_saves():
             self._manager.wait_until_finished()
 
-    def restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+    def restore(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         """The arrays and the document of a saved step, bit for bit.
 
-        `like` is a pytree of arrays or `jax.ShapeDtypeStruct`s: the shapes, types and shardings wanted.
-
-        Raises:
-            UserError: the step was never saved, or has been deleted.
-            CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item.
+        `like` is a pytree of arrays or `jax.ShapeDtypeStruct`s: the shapes, types and shardings wanted; unless `whole`,
+        a nested dict of some of the arrays. Raises UserError for a step that was never saved, or has been deleted, and
+        CheckpointError if its arrays are others than `like`, or it is damaged: then the message names the item.
         """
-        with self._naming_damage(step):
-            return self._read(step, like)
-
-    def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
-        """Some arrays of a saved step, bit for bit: those at the places of `like`, a nested dict of what is wanted.
-
-        Raises what `restore` raises.
-        """
-        with self._naming_damage(step):
-            return self._read(step, like, whole=False)[0]
+        content, wanted = self._content(step), shapes(like)
+        saved: dict[str, Any] = content["arrays"]
+        if not whole:
+            saved = {name: description for name, description in saved.items() if name in wanted}
+        _refuse_differences(step, saved, wanted)
+        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like) if whole else _partial(like))
+        restored = describe(arrays)
+        for name, description in saved.items():
+            if restored[name] != description:
+                raise self._damaged(step, f"'{ARRAYS}/{name}' is not what was saved")
+        return arrays, content["document"]
 
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
 
         Raises UserError for a step that was not saved, CheckpointError for a document that is damaged.
         """
-        with self._naming_damage(step):
-            content = self._content(step)
+        content = self._content(step)
         return content["arrays"], content["document"]
 
     def close(self) -> None:
@@ -178,36 +164,22 @@ class Checkpoints:
                 "free some space or fix the storage, then repeat the command, or resume the run"
             ) from error
 
-    @contextmanager
-    def _naming_damage(self, step: int) -> Iterator[None]:
+    def _content(self, step: int) -> dict[str, Any]:
         if step not in self.steps():
             raise UserError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
-        try:
-            yield
-        except _Unreadable as error:
-            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
-
-    def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
-        content, wanted = self._content(step), shapes(like)
-        saved: dict[str, Any] = content["arrays"]
-        if not whole:
-            saved = {name: description for name, description in saved.items() if name in wanted}
-        _refuse_differences(step, saved, wanted)
-        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like) if whole else _partial(like))
-        _refuse_damage(saved, arrays)
-        return arrays, content["document"]
-
-    def _content(self, step: int) -> dict[str, Any]:
         content = self._read_item(step, DOCUMENT, ocp.args.JsonRestore())
         if not isinstance(content, dict) or content.get("digest") != _digest(content.get("document")):
-            raise _Unreadable(f"'{DOCUMENT}' is not what was saved")
+            raise self._damaged(step, f"'{DOCUMENT}' is not what was saved")
         return content
 
     def _read_item(self, step: int, item: str, args: Any) -> Any:
         try:
             return self._manager.restore(step, args=ocp.args.Composite(**{item: args}))[item]
         except Exception as error:  # Orbax raises a bare Exception for a chunk that cannot be read
-            raise _Unreadable(f"'{item}' cannot be read ({_reason(error)})") from error
+            raise self._damaged(step, f"'{item}' cannot be read ({_reason(error)})") from error
+
+    def _damaged(self, step: int, what: str) -> CheckpointError:
+        return CheckpointError(f"step {step} in {self._directory} is damaged: {what}")
 
 
 def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
@@ -241,19 +213,11 @@ def _digest(document: Any) -> str:
 
 
 def _refuse_differences(step: int, saved: Mapping[str, list[Any]], wanted: Mapping[str, list[Any]]) -> None:
-    """Raises CheckpointError if a step holds other arrays than are wanted: another model or method."""
     for name in sorted(saved.keys() | wanted.keys()):
         have = _spelled(saved[name]) if name in saved else "nothing"
         want = _spelled(wanted[name]) if name in wanted else "nothing"
         if have != want:
             raise CheckpointError(f"step {step} holds {have} at '{name}' where {want} is wanted")
-
-
-def _refuse_damage(saved: Mapping[str, list[Any]], arrays: Any) -> None:
-    restored = describe(arrays)
-    for name, description in saved.items():
-        if restored[name] != description:
-            raise _Unreadable(f"'{ARRAYS}/{name}' is not what was saved")
 
 
 def _spelled(description: list[Any]) -> str:

@@ -132,12 +132,6 @@ def tpus(buses: Path = Path("/sys/bus/pci/devices")) -> tuple[int, int]:
     return len(chips), sum(chip.cores for chip in chips)
 
 
-def cause_and_fix(fault: Fault) -> tuple[str, str]:
-    """The two parts of its message."""
-    cause, _, fix = str(fault).rpartition("; ")
-    return cause, fix
-
-
 def _missing(reason: str) -> UserError:
     return UserError(
         f"{PLATFORMS}={os.environ.get(PLATFORMS, '')}: there is no such device here ({reason}); unset it, set it to "

@@ -122,7 +122,7 @@ def _read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], like
     for path, wanted in shapes.items():
         dtype = saved.get("/".join((*place, *path)), [wanted.dtype])[0]
         as_saved[*place, *path] = jax.ShapeDtypeStruct(wanted.shape, dtype, sharding=wanted.sharding)
-    part = flatten(checkpoints.restore_part(step, traverse_util.unflatten_dict(as_saved)))
+    part = flatten(checkpoints.restore(step, traverse_util.unflatten_dict(as_saved), whole=False)[0])
     # One by one, so that at no time all parameters are there in both types.
     params = {path: part.pop((*place, *path)).astype(wanted.dtype) for path, wanted in shapes.items()}
     return traverse_util.unflatten_dict(params)

@@ -39,22 +39,3 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
             raise
         logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
         return SandboxPool(settings.workers, "process", limits, preload)
-<<<<<<< HEAD
-
-
-class WatchedJudge(Judge):
-    """Another judge, whose every answer shows that this host has not stalled. It is not closed with this one."""
-
-    def __init__(self, judge: Judge) -> None:
-        self.limits, self.memory_limit = judge.limits, judge.memory_limit
-        self._judge = judge
-
-    def submit(self, job: Request[T]) -> Future[T]:
-        answer = self._judge.submit(job)
-        answer.add_done_callback(lambda _: heartbeat())
-        return answer
-
-    def close(self) -> None:
-        """Leaves the judge behind open."""
-=======
->>>>>>> eaccfbd9 (Hosts stop together where they meet anyway; what stalls is shown by py-spy)

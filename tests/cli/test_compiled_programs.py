@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import pytest
 from gcs_emulator import running_emulator
-from tiny_run import ROOT, start_script, train_arguments
-from workers import found_by, free_port, start_two
+from workers import found_by, start_two
 
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 
@@ -24,25 +23,6 @@ def test_two_processes_compile_once_what_runs_on_both_and_keep_it_in_a_bucket(mo
     first, second = ([process[start] for process in starts] for start in ("first", "second"))
     assert all(process["found"] < process["programs"] for process in first)
     assert len(written) >= first[0]["programs"] and second[0]["found"] == second[0]["programs"]
-    assert second[1]["found"] >= first[1]["found"]
-
-
-@pytest.mark.long
-def test_the_second_start_of_a_training_run_on_two_processes_finds_what_the_first_process_compiled(tmp_path):
-    def start(name: str) -> list[dict[str, int]]:
-        port = free_port()
-        run = train_arguments(tmp_path / name, "train.steps=1", "checkpoint.every=1", "eval.every=1", "eval.suites=1")
-        hosts = (f"hosts.coordinator=127.0.0.1:{port}", "hosts.count=2")
-        flags = {"PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-        processes = [
-            start_script(str(WORKER), str(tmp_path / "compiled"), *run, *hosts, f"hosts.index={index}", **flags)
-            for index in range(2)
-        ]
-        return [found_by(process) for process in processes]
-
-    first, second = start("first"), start("second")
-    assert all(process["found"] < process["programs"] for process in first)
-    assert second[0]["found"] == second[0]["programs"] > 50
     assert second[1]["found"] >= first[1]["found"]
 
 

@@ -64,8 +64,7 @@ def test_a_resumed_run_goes_on_from_its_last_checkpoint_and_forgets_what_came_la
                 run.save(step, {"w": jnp.arange(3.0)}, {"step": step})
     with open_run(tmp_path, resume=True) as run:
         assert run.resume_step == 2
-        assert run.has_saved(2)
-        assert not run.has_saved(3)
+        assert run.checkpoints.steps() == (2,)
         arrays, document = run.restore({"w": jnp.zeros(3)})
         assert [line["step"] for line in run.figures("train")] == [1, 2]
         assert not (tmp_path / "rollouts" / "step_000003.jsonl").exists()
@@ -103,19 +102,19 @@ def test_the_best_checkpoints_stay_beside_the_newest(tmp_path):
         for step, figure in ((1, 3.0), (2, 9.0), (3, 1.0), (4, 2.0)):
             save_a_step(run, step, figure)
     with RunDir(tmp_path, Settings(), keep, resume=True) as run:
-        assert [step for step in range(1, 5) if run.has_saved(step)] == [2, 3, 4]
+        assert run.checkpoints.steps() == (2, 3, 4)
         run.restore({"w": jnp.zeros(3, int)})
         save_a_step(run, 5, 9.0)  # as good, and newer
-        run.finish_saving()
-        assert [step for step in range(1, 6) if run.has_saved(step)] == [4, 5]
+        run.checkpoints.wait()
+        assert run.checkpoints.steps() == (4, 5)
 
 
 def test_regular_checkpoints_stay_for_good(tmp_path):
     with RunDir(tmp_path, Settings(), CheckpointConfig(keep_last=1, keep_every=3), resume=False) as run:
         for step in range(1, 9):
             save_a_step(run, step, 1.0)
-        run.finish_saving()
-        assert [step for step in range(1, 9) if run.has_saved(step)] == [3, 6, 8]
+        run.checkpoints.wait()
+        assert run.checkpoints.steps() == (3, 6, 8)
 
 
 def test_a_run_is_found_by_its_directory_and_by_one_of_its_steps(tmp_path):
@@ -182,12 +181,6 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
         with pytest.raises(UserError, match=line):
             open_run(tmp_path, resume=resume)
     assert files(tmp_path) == {"notes.txt": b"mine"}
-
-
-def test_wandb_that_is_not_installed_is_refused_with_the_cure(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"run\.wandb.*pip install"):
-        RunDir(tmp_path / "run", Settings(), resume=False, wandb="project")
 
 
 # --- one process at a time ----------------------------------------------------------------------------

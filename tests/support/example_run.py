@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from codea1_jax.run.telemetry import Metrics, as_line, rollout_lines, write_rollouts, write_versions
+from codea1_jax.run.telemetry import VERSIONS_FILE, Metrics, as_line, rollout_lines, versions, write_rollouts
 
 HOSTILE = (
     "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` {{data}} ${x} <img src=x onerror=alert(1)>"
@@ -26,7 +26,7 @@ WORDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile: bool = False) -> Path:
     """Writes metrics, rollouts of every tenth step, configuration, versions and summary."""
     rng = random.Random(seed)
-    write_versions(run_dir)
+    (run_dir / VERSIONS_FILE).write_text(json.dumps(versions()))
     config = {
         "model": {"width": 96, "layers": 4},
         "rollout": {"samples": 8},
