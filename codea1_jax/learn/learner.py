@@ -91,7 +91,6 @@ class Learner:
         return at_rest(self.phases.init(params), self._offload)
 
     def abstract(self, params: Params) -> PolicyState:
-        """The placed shapes of the state that `init` makes, from those of the parameters."""
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
@@ -159,7 +158,6 @@ class Learner:
         return at_rest(state, self._offload), norm
 
     def _passes(self, batches: Sequence[int]) -> int:
-        """Passes over micro-batches in an update whose mini-batches have that many."""
         compared, scored = self.objective.compares * sum(batches[1:]), bool(self.objective.kl) * sum(batches)
         return compared + scored + sum(batches)
 
@@ -190,7 +188,6 @@ class Learner:
         return float(passes * sum(forward)) + self.objective.scoring_flops(forward)
 
     def tokens(self, groups: Groups) -> int:
-        """Tokens that `update` learns from."""
         return sum(len(as_example(item).learned) for item in chain.from_iterable(self.objective.computed(groups)))
 
     def _pack(self, groups: Groups) -> list[PackedBatch]:

@@ -119,7 +119,6 @@ class Mismatch(NamedTuple):
 def rollout_mismatch(
     old_logprobs: Float[Array, "*tokens"], rollout_logprobs: Float[Array, "*tokens"], mask: Float[Array, "*tokens"]
 ) -> Mismatch:
-    """How far the training graph is from the sampler."""
     known = jnp.where(jnp.isnan(rollout_logprobs), 0.0, mask)
     difference = jnp.where(known > 0, jnp.abs(old_logprobs - rollout_logprobs), 0.0)
     ratio = importance_ratio(old_logprobs, rollout_logprobs)

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -128,35 +129,25 @@ def _loaded(
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
     policy = Policy(model, source.policy.tokenizer)
-    sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
+    sample = partial(_sample, policy, source.read(model, mesh), mesh, sampling, seed)
     longest = model.architecture.max_position_embeddings - 1
     prompts = _prompts(policy.tokenizer, config, templates)
     reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sampler.sample, prompts, policy.tokenizer.decode, longest, reading)
+    return PolicyPlayer(sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
-class _FittingSampler:
-    """A policy whose caches are made to measure for the requests of each call."""
-
-    def __init__(self, policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int) -> None:
-        self._policy, self._params, self._mesh, self._sampling, self._seed = policy, params, mesh, sampling, seed
-
-    def sample(self, requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        """As `Sampler.generate`."""
-        if not requests:
-            return
-        model, most = self._policy.model, self._sampling.max_new_tokens
-        requests = within_context(requests, most, model.architecture.max_position_embeddings)
-        response = max(max(request.limits, default=most) for request in requests)
-        free, copied = free_memory(self._mesh), self._mesh.devices.flat[0].platform == "cpu"
-        capacity = fitting_capacity(model, self._mesh, requests, response, free, copied=copied)
-        tokenizer = self._policy.tokenizer
-        sampler = Sampler(
-            model,
-            eos_ids=tokenizer.eos_ids,
-            pad_id=tokenizer.pad_id,
-            seed=self._seed,
-            capacity=capacity,
-            mesh=self._mesh,
-        )
-        yield from sampler.generate(self._params, requests, replace(self._sampling, max_new_tokens=response))
+def _sample(
+    policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int, requests: Sequence[Request]
+) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+    """As `Sampler.generate`, with a cache that is made to measure for these requests."""
+    if not requests:
+        return
+    model, tokenizer, most = policy.model, policy.tokenizer, sampling.max_new_tokens
+    requests = within_context(requests, most, model.architecture.max_position_embeddings)
+    response = max(max(request.limits, default=most) for request in requests)
+    free, copied = free_memory(mesh), mesh.devices.flat[0].platform == "cpu"
+    capacity = fitting_capacity(model, mesh, requests, response, free, copied=copied)
+    sampler = Sampler(
+        model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity, mesh=mesh
+    )
+    yield from sampler.generate(params, requests, replace(sampling, max_new_tokens=response))

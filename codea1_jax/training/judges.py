@@ -54,7 +54,6 @@ class WatchedJudge(Judge):
         self._judge = judge
 
     def submit(self, job: Request[T]) -> Future[T]:
-        """As the judge behind does."""
         answer = self._judge.submit(job)
         answer.add_done_callback(lambda _: heartbeat())
         return answer

@@ -38,7 +38,6 @@ T = TypeVar("T")
 
 
 def make_policy(config: ModelConfig) -> Policy:
-    """An architecture and its tokenizer."""
     dtype = jnp.dtype(config.compute_dtype)
     if config.pretrained is not None:
         directory = resolve(config.pretrained)
@@ -114,7 +113,6 @@ class InitialWeights:
     model: ModelConfig
 
     def params(self, policy: Policy, mesh: Mesh) -> Params:
-        """The parameters on a mesh."""
         if self.model.pretrained is not None:
             model = policy.model if self.config.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
             return load_params(resolve(self.model.pretrained), model, param_shardings(policy.model, mesh))

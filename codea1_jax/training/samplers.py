@@ -35,7 +35,6 @@ class RoleSampler:
     reading: Reading
 
     def player(self, params: Params, sampling: Sampling) -> PolicyPlayer:
-        """This role, played with these parameters."""
         return PolicyPlayer(
             lambda requests: self.sampler.generate(params, requests, sampling),
             self.prompts,

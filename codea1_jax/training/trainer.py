@@ -65,7 +65,6 @@ class Results:
 
     @property
     def report(self) -> Path:
-        """The run's page."""
         return self.path / "report.html"
 
     def metrics(self, kind: str = "train") -> list[dict[str, Any]]:

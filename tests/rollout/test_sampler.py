@@ -345,9 +345,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
         lambda: Request((1,), (0,), 0),
         lambda: Request((1,), (0,), 2, (3,)),
         lambda: Request((1,), (0,), 1, (0,)),
-        lambda: dataclasses.replace(SMALL, slots=0),
-        lambda: dataclasses.replace(SMALL, prompt_buckets=(8, 8)),
-        lambda: dataclasses.replace(SMALL, response_buckets=(6,)),
+        lambda: dataclasses.replace(SMALL, pages=6),
     ],
 )
 def test_impossible_settings_raise(wrong):
