@@ -40,13 +40,6 @@ def test_every_kind_is_its_definition_on_random_tokens(kind):
     assert 0.1 < np.mean(active) < 0.9
 
 
-@pytest.mark.parametrize(("kind", "weights"), [("token", [1.5, 0.6, 0.75]), ("icepop", [0.0, 0.0, 0.75])])
-def test_every_kind_on_ratios_of_two_a_quarter_and_three_quarters(kind, weights):
-    weight, outside = correction(np.log([[2.0, 0.25, 0.75]]), np.zeros((1, 3)), kind)
-    np.testing.assert_allclose(weight[0], weights, rtol=1e-6)
-    assert outside[0].tolist() == [True, True, False]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampler_like_the_training_graph_and_one_that_says_nothing_change_nothing(kind):
     old = rows_of(0, 1.0)

@@ -132,7 +132,6 @@ QUESTIONS = [
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_given_questions_are_trained_on_those_that_fail_their_tests_refused_and_the_run_resumed():
     config = configured("train.steps=1", "data.problems=1")
     with Trainer(config, questions=QUESTIONS[1:], heldout=QUESTIONS[:1]) as trainer:
