@@ -1,14 +1,8 @@
-"""One policy's updates, as jitted phases over packed rows.
+"""One policy's updates, as jitted phases over packed rows: log-probabilities under the old policy and the reference,
+then for every mini-batch the gradient, accumulated over micro-batches, and one AdamW update.
 
-1. Log-probabilities of the responses under the policy before the step, and under the frozen reference, where the
-   objective needs them.
-2. For every mini-batch: the gradient, accumulated over packed micro-batches, then one AdamW update.
-
-Token losses are summed over micro-batches and divided by the mini-batch's normalizer. So packing, padding and
-micro-batches do not change the loss.
-
-Until the first optimizer update of a step the policy *is* the old policy. So the first mini-batch needs no
-pass for the old log-probabilities: they equal the current ones exactly, and its ratios are 1.
+Token losses are summed and divided by the mini-batch's normalizer, so neither packing nor micro-batches change the
+loss. Until a step's first update the policy *is* the old one: the first mini-batch's ratios are 1, without a pass.
 """
 
 from __future__ import annotations
@@ -110,9 +104,8 @@ class Learner:
         `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
         state has a reference of its own; with LoRA the base is the reference.
 
-        Raises:
-            ValueError: there is no reference, or no base, and one is needed; or nothing can be learned from the groups.
-            FloatingPointError: the loss or the gradient is not finite; the state is lost.
+        Raises ValueError if a reference or a base is needed and missing, or nothing can be learned from the groups;
+        FloatingPointError, and the state is lost, if the loss or the gradient is not finite.
         """
         own_reference, state = state.reference, replace(state, reference=None)
         shared = self._shared(reference, base, own_reference)

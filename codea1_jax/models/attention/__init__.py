@@ -1,9 +1,7 @@
 """Attention over grouped key/value heads.
 
-The model calls an `Attend`: it hands over this block's queries, keys and values and gets back the mixed
-values and whatever the caller wants kept for the layer. Training keeps nothing; a prefill keeps the keys and
-values; decoding writes them into its cache. So the model knows no cache layout, and rollouts choose their
-own.
+The model calls an `Attend` with a layer's queries, keys and values, and gets back the mixed values and what the caller
+keeps of the layer: training nothing, a prefill keys and values, decoding its cache. So the model knows no cache layout.
 """
 
 from __future__ import annotations
