@@ -27,7 +27,7 @@ from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
-from codea1_jax.training.convert import StoredPolicy, open_policy, step_of
+from codea1_jax.training.convert import open_policy, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
 from codea1_jax.training.policies import prompts_of
 
@@ -63,7 +63,15 @@ def make_player(
         source = open_policy(model, None if config is None else policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
-    return _loaded(source, sampling, seed, config, reading, templates, dtype)
+    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
+    policy = Policy(source.policy.model.clone(dtype=computed, param_dtype=computed), source.policy.tokenizer)
+    architecture, devices = policy.model.architecture, jax.devices()
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), architecture.hidden_size)])
+    sample = partial(_sample, policy, source.read(policy.model, mesh), mesh, sampling, seed)
+    longest = architecture.max_position_embeddings - 1
+    prompts = _prompts(policy.tokenizer, config, templates)
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
 def suite_size(model: str | None) -> int:
@@ -113,27 +121,6 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
     if config is None:
         return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or OUR_TEMPLATES)
     return prompts_of(config, tokenizer, answers=True, templates=templates)
-
-
-def _loaded(
-    source: StoredPolicy,
-    sampling: Sampling,
-    seed: int,
-    config: Config | None,
-    reading: Reading | None,
-    templates: Templates | None,
-    dtype: str | None,
-) -> PolicyPlayer:
-    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
-    model = source.policy.model.clone(dtype=computed, param_dtype=computed)
-    devices = jax.devices()
-    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
-    policy = Policy(model, source.policy.tokenizer)
-    sample = partial(_sample, policy, source.read(model, mesh), mesh, sampling, seed)
-    longest = model.architecture.max_position_embeddings - 1
-    prompts = _prompts(policy.tokenizer, config, templates)
-    reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
 def _sample(

@@ -83,13 +83,7 @@ def make_sampler(
 
     Raises UserError if it needs what is not installed.
     """
-    settings: dict[str, Any] = {
-        "seed": seed,
-        "capacity": capacity,
-        "mesh": mesh,
-        "wait": _wait,
-        "samples": samples,
-    }
+    settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "wait": _wait, "samples": samples}
     if rollout.engine == "jetstream":
         try:
             from codea1_jax.rollout.jetstream.engine import JetStreamSampler  # noqa: PLC0415  an extra
