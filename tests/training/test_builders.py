@@ -1,24 +1,21 @@
-"""The judge and the samplers that a configuration asks for, and the lengths that prompts share."""
+"""The judge, the questions and the samplers that a configuration asks for."""
 
 import json
 import logging
 import re
 import sys
-import threading
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 
 import pytest
 from tiny_run import ROOT
 
 from codea1_jax.cli.plan import with_own_questions
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, RolloutConfig, load, preset_names
+from codea1_jax.config import Config, load, preset_names
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.rollout.capacity import buckets, capacity_of
+from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.rollout.jetstream.engine import JetStreamSampler
 from codea1_jax.training import judges
 from codea1_jax.training.judges import make_judge
@@ -27,7 +24,14 @@ from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions,
 from codea1_jax.training.samplers import make_sampler
 from codea1_jax.training.sources import count_questions
 from data_pipeline import Problem
-from sandbox import Execution, Job, Outcome, SandboxPool, SandboxUnavailable, Status
+from sandbox import Job, Judge, SandboxPool, SandboxUnavailable
+
+
+def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN, judge: Judge | None = None) -> Questions:
+    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", "train.questions=1", *overrides])
+    prompts = make_prompts(config, by_role(config, make_policies(config)))
+    with SandboxPool(1, "process") as pool:
+        return load_questions(config, prompts, judge or pool, given)
 
 
 @pytest.fixture
@@ -55,96 +59,26 @@ def test_without_a_jail_and_without_the_fallback_nothing_is_judged(no_jail):
         make_judge(config.sandbox)
 
 
-KILLS_EVERYTHING = "import os\nos.register_at_fork(after_in_child=lambda: os._exit(0))\n"
-
-
-def killed_by_a_package(tmp_path, monkeypatch):
-    (tmp_path / "kills.py").write_text(KILLS_EVERYTHING)
+def test_a_judge_that_fails_a_right_program_ends_the_run_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "kills.py").write_text("import os\nos.register_at_fork(after_in_child=lambda: os._exit(0))\n")
     monkeypatch.syspath_prepend(tmp_path)
-    return nullcontext(["sandbox.backend=process", "sandbox.preload=[kills]"])
-
-
-@contextmanager
-def killed_by_a_service(tmp_path, monkeypatch):
-    class Kills(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.answer({"status": "ok"})
-
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            crashed = Outcome(Status.CRASHED, detail="signal 9")
-            self.answer(asdict(Execution(crashed, (crashed,), 0.0)))
-
-        def answer(self, content):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Kills) as service:
-        threading.Thread(target=service.serve_forever).start()
-        yield ["sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{service.server_port}"]
-        service.shutdown()
-
-
-@pytest.mark.parametrize("judge", [killed_by_a_package, killed_by_a_service])
-def test_a_judge_that_fails_a_right_program_ends_the_run_in_one_line(judge, tmp_path, monkeypatch):
-    with judge(tmp_path, monkeypatch) as settings:
-        config = load(Config, "micro/a1", [*settings, "sandbox.workers=1"])
-        with pytest.raises(SandboxUnavailable, match=r"fails a right program \(crashed: .*\), so every") as caught:
-            make_judge(config.sandbox)
+    settings = ["sandbox.backend=process", "sandbox.preload=[kills]", "sandbox.workers=1"]
+    with pytest.raises(SandboxUnavailable, match=r"fails a right program \(crashed: .*\), so every") as caught:
+        make_judge(load(Config, "micro/a1", settings).sandbox)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("longest", [1, 16, 29, 128, 129, 1000, 4096, 8192])
-def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(longest):
-    lengths = buckets(longest)
-    assert longest <= lengths[-1] < longest + 16
-    assert list(lengths) == sorted(set(lengths))
-    assert len(lengths) <= 7
-
-
-def test_a_prompts_samples_are_decoded_at_once_however_few_prompts_there_are():
-    """They share the shard that holds their prompt, so 4 prompts over 16 shards need rows for 16 prompts."""
-    few = capacity_of(RolloutConfig(rows=512), shards=16, prompts=4, samples=8, prompt=16, response=16)
-    assert (few.rows, few.width) == (16 * 8, 8)
-    limited = capacity_of(RolloutConfig(rows=64), shards=16, prompts=4, samples=8, prompt=16, response=16)
-    assert (limited.rows, limited.width) == (64, 4)
-
-
-@pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
-def test_response_buckets_double_from_128_tokens_on(response, lengths):
-    capacity = capacity_of(RolloutConfig(), shards=1, prompts=1, samples=1, prompt=16, response=response)
-    assert capacity.response_buckets == lengths
-
-
 def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):
-    settings = (f"data.source={ROOT}/docs/problems.jsonl", f"eval.datasets=[{tmp_path}/none.parquet]")
-    config = load(Config, "micro/a1", settings)
-    prompts = make_prompts(config, by_role(config, make_policies(config)))
     with SandboxPool(1, "process") as closed:
         pass
     with pytest.raises(UserError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
-        load_questions(config, prompts, closed)
+        questions_of(f"eval.datasets=[{tmp_path}/none.parquet]", judge=closed)
 
 
 @pytest.mark.parametrize(("share", "at_most", "held_out"), [(0.1, 256, 1), (0.9, 2, 2), (0.9, 0, 0), (0.0, 256, 0)])
 def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
-    settings = (f"data.heldout_share={share}", f"data.heldout_problems={at_most}", "train.questions=1")
-    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *settings])
-    prompts = make_prompts(config, by_role(config, make_policies(config)))
-    with SandboxPool(1, "process") as pool:
-        questions = load_questions(config, prompts, pool)
+    questions = questions_of(f"data.heldout_share={share}", f"data.heldout_problems={at_most}")
     assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
-
-
-def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN) -> Questions:
-    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", "train.questions=1", *overrides])
-    prompts = make_prompts(config, by_role(config, make_policies(config)))
-    with SandboxPool(1, "process") as pool:
-        return load_questions(config, prompts, pool, given)
 
 
 def test_a_file_names_the_held_out_questions_and_none_with_their_solution_is_trained_on(tmp_path):
@@ -180,10 +114,7 @@ def test_questions_without_a_solution_are_refused():
 
 def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
     def chosen(*overrides):
-        settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
-        config = load(Config, "micro/a1", settings)
-        with SandboxPool(1, "process") as pool:
-            return load_questions(config, make_prompts(config, by_role(config, make_policies(config))), pool).train
+        return questions_of("data.heldout_share=0", *overrides).train
 
     every = chosen()
     three = [chosen("data.limit=3", f"run.seed={seed}") for seed in (0, 0, 1, 2)]
