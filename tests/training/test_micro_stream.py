@@ -1,10 +1,9 @@
-"""The micro world's streams: what is taught is read back, and a whole run of them resumes as if never stopped."""
+"""The micro world's streams: what is taught is read back, and a whole run of them is played."""
 
 import re
-import signal
 
 import pytest
-from tiny_run import SETTINGS, assert_same_end, finish, start_codea1, steps_done, wait_until, without_times
+from tiny_run import SETTINGS, finish, start_codea1, without_times
 
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
@@ -38,22 +37,14 @@ def test_what_the_warm_start_teaches_is_read_back_and_fits_the_lengths_of_the_pr
 
 
 @pytest.mark.long
-def test_a_run_that_is_killed_resumes_to_the_same_end_and_its_suites_break_programs(tmp_path):
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
+def test_suites_of_a_run_break_programs_and_both_are_evaluated(tmp_path):
     arguments = ("train", "micro-stream/a1", *SETTINGS, "model.architecture.words=stream")
-    finish(start_codea1(*arguments, f"run.directory={straight}"))
-    process = start_codea1(*arguments, f"run.directory={killed}")
-    wait_until(lambda: steps_done(killed) >= 3 and (killed / "checkpoints" / "2").exists(), process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert steps_done(killed) == 3
-    finish(start_codea1(*arguments, f"run.directory={killed}", "--resume"))
-    assert without_times(killed) == without_times(straight)
-    assert_same_end(straight / "checkpoints", killed / "checkpoints", 4)
-    records = [record for step in range(1, 5) for record in read_lines(rollouts_path(straight, step))]
+    finish(start_codea1(*arguments, f"run.directory={tmp_path}"))
+    records = [record for step in range(1, 5) for record in read_lines(rollouts_path(tmp_path, step))]
     programs = [program for record in records for program in record["programs"]]
     verdicts = {test["verdict"] for program in programs for suite in program["suites"] for test in suite["tests"]}
     assert {"passed", "failed"} <= verdicts
-    assert max(line["code/reward"] for line in without_times(straight) if line["kind"] == "train") > 0
-    (end,) = (line for line in without_times(straight) if (line["kind"], line["step"]) == ("eval", 4))
+    lines = without_times(tmp_path)
+    assert max(line["code/reward"] for line in lines if line["kind"] == "train") > 0
+    (end,) = (line for line in lines if (line["kind"], line["step"]) == ("eval", 4))
     assert {"eval/avg_at_n", "eval/test_validity", "eval/kill_rate", "eval/mut_at_5"} < end.keys()
