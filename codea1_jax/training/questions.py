@@ -163,10 +163,7 @@ def drop_unsound(loaded: Loaded, judge: Judge) -> Loaded:
 
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:
     """The problems with the golden tests that a file of problems has for them, and those it has none for."""
-    try:
-        given = {p.id: p.golden_tests for p in data_pipeline.load(path).problems if p.golden_tests}
-    except (ValueError, OSError) as error:
-        raise UserError(f"data.golden_tests: {error}") from error
+    given = {p.id: p.golden_tests for p in load_problems(path, "data.golden_tests").problems if p.golden_tests}
     tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)
     missing = tuple(Refusal(p.id, f"{path} has no test for it") for p in problems if p.id not in given)
     return tested, missing

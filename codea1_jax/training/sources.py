@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import data_pipeline
@@ -12,33 +11,6 @@ from data_pipeline import Loaded, Problem, storage
 from data_pipeline.reading import hold_out
 
 GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
-
-
-@dataclass(frozen=True)
-class Source:
-    """Questions, or their golden tests, at a path or in a bucket.
-
-    key: of the configuration. command: creates what is missing; None for files that only their owner can have.
-    """
-
-    key: str
-    place: str
-    command: str | None
-
-
-def sources_of(data: DataConfig) -> tuple[Source, ...]:
-    """Everything that is read; the micro world needs nothing."""
-    found = []
-    if data.source not in ("micro", GIVEN):
-        found.append(Source("data.source", data.source, storage.preparation(data.source)))
-    if data.heldout is not None:
-        found.append(Source("data.heldout", data.heldout, storage.preparation(data.heldout)))
-    if data.golden_tests is not None:
-        folder = data.golden_tests.rpartition("/")[0] or "."
-        questions = "QUESTIONS" if data.source == "micro" else data.source
-        command = f"codea1 eval suites --data {questions} --model RUN --out {folder}"
-        found.append(Source("data.golden_tests", data.golden_tests, command))
-    return tuple(found)
 
 
 class QuestionCounts(NamedTuple):
@@ -83,9 +55,18 @@ def split(
 
 def check_sources(data: DataConfig) -> str:
     """What is read, in words. Raises UserError, naming the command that creates it, if anything of it is missing."""
-    for source in sources_of(data):
+    file = None if data.source in ("micro", GIVEN) else data.source
+    for key, place in (("source", file), ("heldout", data.heldout), ("golden_tests", data.golden_tests)):
+        if place is None:
+            continue
+        command = _golden_tests_command(place, file) if key == "golden_tests" else storage.preparation(place)
         try:
-            storage.check(source.place, source.command)
+            storage.check(place, command)
         except ValueError as error:
-            raise UserError(f"{source.key}: {error}") from error
+            raise UserError(f"data.{key}: {error}") from error
     return data.source
+
+
+def _golden_tests_command(place: str, questions: str | None) -> str:
+    folder = place.rpartition("/")[0] or "."
+    return f"codea1 eval suites --data {questions or 'QUESTIONS'} --model RUN --out {folder}"
