@@ -196,8 +196,8 @@ def grpo_objective(
     loss, outside = policy.loss, None
     if config.importance_cap is not None:
         bounds = {"low": config.importance_floor, "high": config.importance_cap}
-        correction = sampler_correction(old, rollout_logprobs, kind=config.importance, **bounds)
-        loss, outside = loss * correction.weight, masked_sum(correction.outside, mask)
+        weight, beyond = sampler_correction(old, rollout_logprobs, kind=config.importance, **bounds)
+        loss, outside = loss * weight, masked_sum(beyond, mask)
     loss = loss - config.entropy_coef * entropy
     kl = None
     if reference_logprobs is not None:

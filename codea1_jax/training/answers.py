@@ -60,7 +60,7 @@ def make_player(
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
-        source = open_policy(model, None if config is None else policy_name(config, role))
+        source = open_policy(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
     computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
@@ -80,8 +80,7 @@ def suite_size(model: str | None) -> int:
     return SUITE_SIZE if run is None else Config.model_validate(run.config).rewards.suite_size
 
 
-def policy_name(config: Config, role: Role) -> str:
-    """The policy that plays a role in a run. Raises UserError if the run trains none."""
+def _policy_name(config: Config, role: Role) -> str:
     roles = METHODS[config.method.name].roles
     if role not in roles:
         raise UserError(f"a run of {config.method.name} trains no {role} policy")

@@ -18,8 +18,8 @@ def rows_of(seed, scale):
 
 def correction(old, rollout, kind, low=LOW, high=HIGH):
     """Weights and what is outside."""
-    found = sampler_correction(*(jnp.asarray(x, jnp.float32) for x in (old, rollout)), kind=kind, low=low, high=high)
-    return np.asarray(found.weight), np.asarray(found.outside)
+    known = (jnp.asarray(x, jnp.float32) for x in (old, rollout))
+    return tuple(map(np.asarray, sampler_correction(*known, kind=kind, low=low, high=high)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
