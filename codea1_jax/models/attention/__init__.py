@@ -7,8 +7,9 @@ keeps of the layer: training nothing, a prefill keys and values, decoding its ca
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,18 +26,11 @@ from codea1_jax.runtime.layout import platform
 KERNELS = ("auto", "xla", "flash")
 
 
-@runtime_checkable
-class Attend(Protocol):
-    """One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now)."""
+Attend = Callable[[Array, Array, Array, Any], tuple[Array, Any]]
+"""One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now).
 
-    def __call__(
-        self,
-        q: Float[Array, "batch time heads head_dim"],
-        k: Float[Array, "batch time kv_heads head_dim"],
-        v: Float[Array, "batch time kv_heads head_dim"],
-        kept: Any,
-        /,
-    ) -> tuple[Float[Array, "batch time heads head_dim"], Any]: ...
+q and the mixed values are Float[Array, "batch time heads head_dim"], k and v have kv_heads instead.
+"""
 
 
 def masked_attention(
