@@ -162,8 +162,3 @@ def test_a_model_without_a_chat_template_is_asked_plainly(directory):
     by_chat = _prompts(tokenizer, None, None).code(asked("Twice x."))
     tokenizer.hf.chat_template = None
     assert _prompts(tokenizer, None, None).code(asked("Twice x.")) == tokenizer.encode("Twice x.\n") != by_chat
-
-
-def test_what_is_no_model_is_bad_input(tmp_path):
-    with pytest.raises((UserError, OSError)):
-        make_player(str(tmp_path / "none"), "code", None, "", SAMPLING, seed=0)
