@@ -204,10 +204,9 @@ def on(platform):
 )
 def test_flash_is_chosen_where_its_kernels_run(platform, half, full):
     with on(platform):
-        for kernel in ("auto", "flash"):
-            assert choose_kernel(kernel, jnp.bfloat16, 128) == choose_kernel(kernel, jnp.float16, 24) == half
-            assert choose_kernel(kernel, jnp.float32, 64) == full
-            assert choose_kernel(kernel, jnp.bfloat16, 129) == full  # a GPU's shared memory holds no wider ones
+        assert choose_kernel("auto", jnp.bfloat16, 128) == choose_kernel("auto", jnp.float16, 24) == half
+        assert choose_kernel("auto", jnp.float32, 64) == full
+        assert choose_kernel("auto", jnp.bfloat16, 129) == full  # a GPU's shared memory holds no wider ones
         assert choose_kernel("xla", jnp.bfloat16, 128) == choose_kernel("xla", jnp.float32, 64) == "xla"
 
 

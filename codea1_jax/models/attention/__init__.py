@@ -22,8 +22,8 @@ from codea1_jax.models.attention.flash import Tiled, flash_attention, tiled
 from codea1_jax.models.attention.sight import MASKED, Sight
 from codea1_jax.runtime.layout import platform
 
-# xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision, for heads of at most 128.
-KERNELS = ("auto", "xla", "flash")
+# auto: flash kernels, on TPU, and on CUDA in half precision for heads of at most 128; elsewhere plain XLA.
+KERNELS = ("auto", "xla")
 
 
 Attend = Callable[[Array, Array, Array, Any], tuple[Array, Any]]
