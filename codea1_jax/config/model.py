@@ -38,10 +38,10 @@ class ModelConfig(Section):
         default="none",
         description="what the backward pass recomputes, besides parts of attention",
     )
-    attention: Literal["auto", "xla", "flash"] = Field(
+    attention: Literal["auto", "xla"] = Field(
         default="auto",
-        description="kernel of training and prefill; flash, on TPU, and on CUDA in bfloat16 for heads of at most 128, "
-        "else xla; auto: flash where it can be",
+        description="kernel of training and prefill; auto: a flash kernel on TPU, and on CUDA in bfloat16 for heads of "
+        "at most 128, else xla",
     )
     enable_thinking: bool | None = Field(
         default=None,
@@ -53,12 +53,6 @@ class ModelConfig(Section):
     def _one_source(self) -> ModelConfig:
         if (self.pretrained is None) == (self.architecture is None):
             raise ValueError("set exactly one of model.pretrained and model.architecture")
-        return self
-
-    @model_validator(mode="after")
-    def _flash_is_for_half_precision(self) -> ModelConfig:
-        if self.attention == "flash" and self.compute_dtype != "bfloat16":
-            raise ValueError("attention: flash needs compute_dtype: bfloat16; set that, or attention: auto")
         return self
 
 

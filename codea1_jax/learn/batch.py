@@ -35,9 +35,8 @@ class Example:
 
     logprobs: of the learned tokens, by the sampler that drew them; empty where it gives none.
 
-    Raises:
-        ValueError: learned tokens without weights, without context to be predicted from, or some with and some
-            without a sampler's logprob.
+    Raises ValueError for learned tokens without weights, without context to be predicted from, or some with and some
+    without a sampler's logprob.
     """
 
     context: Sequence[int]
@@ -68,8 +67,7 @@ def trajectory_example(trajectory: Trajectory) -> Example:
 def weighted_example(tokens: Sequence[int], weights: Sequence[float]) -> Example:
     """A sequence whose tokens weigh `weights`; those before the first with a weight are context.
 
-    Raises:
-        ValueError: lengths differ, or the first token, which nothing predicts, has a weight.
+    Raises ValueError if lengths differ, or the first token, which nothing predicts, has a weight.
     """
     first = next((index for index, weight in enumerate(weights) if weight), len(tokens))
     return Example(tokens[:first], tokens[first:], weights[first:])
@@ -81,9 +79,8 @@ class PackedBatch:
     """Rows of tokens and their targets. Targets past a row's last have mask 0 and point at place 0.
 
     Segments number prompts and responses in a row from 1; padding is segment 0, its own parent. A response's parent is
-    its prompt, which is its own. `weights` are
-    advantages, or loss weights. `sequences` numbers the responses of a row from 1, target by target.
-    `rollout_logprobs` are NaN where the sampler said none; the other log-probabilities come from separate passes.
+    its prompt, which is its own. `weights` are advantages, or loss weights. `sequences` numbers the responses of a row
+    from 1. `rollout_logprobs` are NaN where unknown; the other log-probabilities come from separate passes.
     """
 
     tokens: Int[Any, "rows time"]

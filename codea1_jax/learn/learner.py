@@ -1,14 +1,8 @@
-"""One policy's updates, as jitted phases over packed rows.
+"""One policy's updates, as jitted phases over packed rows: log-probabilities under the old policy and the reference,
+then for every mini-batch the gradient, accumulated over micro-batches, and one AdamW update.
 
-1. Log-probabilities of the responses under the policy before the step, and under the frozen reference, where the
-   objective needs them.
-2. For every mini-batch: the gradient, accumulated over packed micro-batches, then one AdamW update.
-
-Token losses are summed over micro-batches and divided by the mini-batch's normalizer. So packing, padding and
-micro-batches do not change the loss.
-
-Until the first optimizer update of a step the policy *is* the old policy. So the first mini-batch needs no
-pass for the old log-probabilities: they equal the current ones exactly, and its ratios are 1.
+Token losses are summed and divided by the mini-batch's normalizer, so neither packing nor micro-batches change the
+loss. Until a step's first update the policy *is* the old one: the first mini-batch's ratios are 1, without a pass.
 """
 
 from __future__ import annotations
@@ -91,7 +85,6 @@ class Learner:
         return at_rest(self.phases.init(params), self._offload)
 
     def abstract(self, params: Params) -> PolicyState:
-        """The placed shapes of the state that `init` makes, from those of the parameters."""
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
@@ -111,9 +104,8 @@ class Learner:
         `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
         state has a reference of its own; with LoRA the base is the reference.
 
-        Raises:
-            ValueError: there is no reference, or no base, and one is needed; or nothing can be learned from the groups.
-            FloatingPointError: the loss or the gradient is not finite; the state is lost.
+        Raises ValueError if a reference or a base is needed and missing, or nothing can be learned from the groups;
+        FloatingPointError, and the state is lost, if the loss or the gradient is not finite.
         """
         own_reference, state = state.reference, replace(state, reference=None)
         shared = self._shared(reference, base, own_reference)
@@ -159,7 +151,6 @@ class Learner:
         return at_rest(state, self._offload), norm
 
     def _passes(self, batches: Sequence[int]) -> int:
-        """Passes over micro-batches in an update whose mini-batches have that many."""
         compared, scored = self.objective.compares * sum(batches[1:]), bool(self.objective.kl) * sum(batches)
         return compared + scored + sum(batches)
 
@@ -190,7 +181,6 @@ class Learner:
         return float(passes * sum(forward)) + self.objective.scoring_flops(forward)
 
     def tokens(self, groups: Groups) -> int:
-        """Tokens that `update` learns from."""
         return sum(len(as_example(item).learned) for item in chain.from_iterable(self.objective.computed(groups)))
 
     def _pack(self, groups: Groups) -> list[PackedBatch]:

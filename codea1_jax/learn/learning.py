@@ -28,7 +28,6 @@ class Learning:
         return {name: self.config.learners[name] for name in self.method.policies}
 
     def response_tokens(self, name: str) -> int:
-        """Tokens of the longest response that a policy may draw."""
         lengths = {"code": self.config.rollout.code_tokens, "test": self.config.rollout.test_tokens}
         return max(lengths[role] for role, policy in self.method.roles.items() if policy == name)
 

@@ -119,7 +119,6 @@ class Mismatch(NamedTuple):
 def rollout_mismatch(
     old_logprobs: Float[Array, "*tokens"], rollout_logprobs: Float[Array, "*tokens"], mask: Float[Array, "*tokens"]
 ) -> Mismatch:
-    """How far the training graph is from the sampler."""
     known = jnp.where(jnp.isnan(rollout_logprobs), 0.0, mask)
     difference = jnp.where(known > 0, jnp.abs(old_logprobs - rollout_logprobs), 0.0)
     ratio = importance_ratio(old_logprobs, rollout_logprobs)
@@ -197,8 +196,8 @@ def grpo_objective(
     loss, outside = policy.loss, None
     if config.importance_cap is not None:
         bounds = {"low": config.importance_floor, "high": config.importance_cap}
-        correction = sampler_correction(old, rollout_logprobs, kind=config.importance, **bounds)
-        loss, outside = loss * correction.weight, masked_sum(correction.outside, mask)
+        weight, beyond = sampler_correction(old, rollout_logprobs, kind=config.importance, **bounds)
+        loss, outside = loss * weight, masked_sum(beyond, mask)
     loss = loss - config.entropy_coef * entropy
     kl = None
     if reference_logprobs is not None:

@@ -84,7 +84,6 @@ class GRPO:
     def loss(
         self, logprobs: Array, entropy: Array, batch: PackedBatch, normalizer: Float[Array, ""]
     ) -> tuple[Float[Array, ""], TokenSums]:
-        """A micro-batch's share of the token mean, and its sums."""
         sums = grpo_objective(
             logprobs,
             entropy,
@@ -149,7 +148,6 @@ class CrossEntropy:
     def loss(
         self, logprobs: Array, entropy: Array, batch: PackedBatch, normalizer: Float[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """A micro-batch's share of the weighted mean."""
         loss = masked_sum(-batch.weights * logprobs, batch.mask) / normalizer
         return loss, loss
 

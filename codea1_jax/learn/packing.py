@@ -93,7 +93,6 @@ def _shapes(tokens: int, row_length: int, most: int, batch_shards: int) -> Itera
 
 
 def _alike(rows: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
-    """As few micro-batches as can be, of as few rows."""
     while True:
         batches = -(-rows // (most * batch_shards))
         each = batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)

@@ -6,7 +6,6 @@ Every function is pure and takes arrays of one shape, in which each element is a
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,13 +41,6 @@ def sequence_ratio(
     return jnp.exp(jax.vmap(one_row)(_cut(logprobs - old_logprobs), sequences))
 
 
-class Correction(NamedTuple):
-    """What each token's policy loss is multiplied with, a constant, and where the bounds were active."""
-
-    weight: Float[Array, "*tokens"]
-    outside: Bool[Array, "*tokens"]
-
-
 def sampler_correction(
     old_logprobs: Float[Array, "*tokens"],
     rollout_logprobs: Float[Array, "*tokens"],
@@ -56,8 +48,10 @@ def sampler_correction(
     kind: Importance,
     low: float,
     high: float,
-) -> Correction:
-    """Corrects for a sampler whose probabilities are not the training graph's. With w = π_old / π_rollout of a token:
+) -> tuple[Float[Array, "*tokens"], Bool[Array, "*tokens"]]:
+    """What each token's policy loss is multiplied with, a constant, and where the bounds were active.
+
+    It corrects for a sampler whose probabilities are not the training graph's. With w = π_old / π_rollout of a token:
 
     token   w, cut to [low, high] (truncated importance sampling, https://fengyao.notion.site/off-policy-rl)
     icepop  w, and 0 outside of [low, high] (IcePop, arXiv 2510.18855, its masking function M)
@@ -67,7 +61,7 @@ def sampler_correction(
     ratio = jnp.exp(jnp.where(jnp.isnan(rollout_logprobs), 0.0, _cut(old_logprobs - rollout_logprobs)))
     outside = (ratio < low) | (ratio > high)
     weight = jnp.where(outside, 0.0, ratio) if kind == "icepop" else jnp.clip(ratio, low, high)
-    return Correction(jax.lax.stop_gradient(weight), outside)
+    return jax.lax.stop_gradient(weight), outside
 
 
 def _cut(log_ratio: Array) -> Array:

@@ -1,12 +1,10 @@
 """The decoder in Flax, as an `Architecture` states it: RMSNorm, RoPE, grouped-query attention, SwiGLU.
 
-Learner and samplers run the same forward pass over layers in one of two forms. Stacked on a leading axis they are
-scanned, which compiles fast: learning wants that. But a step of decoding reads every parameter once, and XLA's backends
-copy a layer, or what belongs to it, out of the stack every time: a fifth of a step's time on a CPU, more on GPUs. So
+Layers come in one of two forms. Stacked on a leading axis they are scanned, which compiles fast: learning wants that.
+But XLA copies a layer out of the stack at every step of decoding: a fifth of a step's time on a CPU, more on GPUs. So
 samplers unstack the layers once (`rollout.decode_params`), and a tuple of layers runs one after another.
 
-Parameter names follow Hugging Face's. Every parameter carries logical axis names, from which its sharding is
-derived.
+Parameter names follow Hugging Face's; every parameter carries logical axis names, from which its sharding is derived.
 """
 
 from __future__ import annotations

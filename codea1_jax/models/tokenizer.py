@@ -64,7 +64,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of token ids in use; a model's embedding table may be larger."""
+        """Ids in use; a model's embedding table may be larger."""
         return len(self.hf)
 
     @property

@@ -25,8 +25,6 @@ AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 
 
 class KeyValues(NamedTuple):
-    """Keys (already rotated) and values of the same tokens."""
-
     keys: Array
     values: Array
 

@@ -44,18 +44,6 @@ class Capacity:
     batch_shards: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("slots", "width", "rows", "pages", "block", "prefill_tokens", "batch_shards"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("prompt_buckets", "response_buckets"):
-            buckets = getattr(self, name)
-            if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
-                raise ValueError(f"{name}={buckets} must be ascending positive lengths")
-        for name in ("rows", "slots", "pages"):
-            if getattr(self, name) % self.batch_shards:
-                raise ValueError(f"{name}={getattr(self, name)} must be a multiple of batch_shards={self.batch_shards}")
-        if any(bucket % self.block for bucket in self.response_buckets):
-            raise ValueError(f"response_buckets={self.response_buckets} must be multiples of block={self.block}")
         if self.pages // self.batch_shards < self.most_pages:
             raise ValueError(
                 f"pages={self.pages} must be at least {self.most_pages * self.batch_shards}, for one longest prompt "

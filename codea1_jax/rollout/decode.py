@@ -100,7 +100,6 @@ class _Progress(NamedTuple):
 
 
 def check_shards(capacity: Capacity, mesh: Mesh) -> None:
-    """Raises ValueError if the capacity is of another number of shards than the mesh has."""
     if capacity.batch_shards != batch_shards(mesh):
         raise ValueError(f"a capacity of {capacity.batch_shards} shards for a mesh of {batch_shards(mesh)}")
 

@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(eq=False)
 class Sample:
-    """A sample in a row. What it has drawn, how long it may become and its pages are in the schedule's arrays."""
+    """What it has drawn, how long it may become and its pages are in the schedule's arrays."""
 
     group: Group
     index: int

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role, RolloutConfig
 from codea1_jax.game.rollouts import ProgramRollout, Response, StepRollouts, SuiteRollout
-from codea1_jax.learn import Groups, Trajectory
+from codea1_jax.learn import Trajectory
 
 FEWEST_STEPS = 20  # with fewer, the noise of the evaluations hides any trend
 FEWEST_POINTS = 5  # of a curve of evaluations
@@ -45,16 +45,13 @@ def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]
 def step_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]:
     """Which policies a step taught nothing, because all responses of each group earned the same, and why."""
     for name, groups in rollouts.groups.items():
-        if rollouts.questions and _teaches_nothing(groups):
+        teaches = any(isinstance(each, Trajectory) and each.advantage for group in groups for each in group)
+        if rollouts.questions and not teaches:
             programs = [program for question in rollouts.questions for program in question.programs]
             suites = [suite for program in programs for suite in program.suites if suite.trained_on]
             code = name == "code"
             why = _why_programs_are_equal(programs, rollout) if code else _why_suites_are_equal(suites, rollout)
             yield f"this step taught {name} nothing: {why}"
-
-
-def _teaches_nothing(groups: Groups) -> bool:
-    return not any(isinstance(each, Trajectory) and each.advantage for group in groups for each in group)
 
 
 def _why_programs_are_equal(programs: Sequence[ProgramRollout], rollout: RolloutConfig) -> str:

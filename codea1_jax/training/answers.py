@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
-from codea1_jax.training.convert import StoredPolicy, open_policy, step_of
+from codea1_jax.training.convert import open_policy, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
 from codea1_jax.training.policies import prompts_of
 
@@ -59,10 +60,18 @@ def make_player(
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
-        source = open_policy(model, None if config is None else policy_name(config, role))
+        source = open_policy(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
-    return _loaded(source, sampling, seed, config, reading, templates, dtype)
+    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
+    policy = Policy(source.policy.model.clone(dtype=computed, param_dtype=computed), source.policy.tokenizer)
+    architecture, devices = policy.model.architecture, jax.devices()
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), architecture.hidden_size)])
+    sample = partial(_sample, policy, source.read(policy.model, mesh), mesh, sampling, seed)
+    longest = architecture.max_position_embeddings - 1
+    prompts = _prompts(policy.tokenizer, config, templates)
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sample, prompts, policy.tokenizer.decode, longest, reading)
 
 
 def suite_size(model: str | None) -> int:
@@ -71,7 +80,7 @@ def suite_size(model: str | None) -> int:
     return SUITE_SIZE if run is None else Config.model_validate(run.config).rewards.suite_size
 
 
-def policy_name(config: Config, role: Role) -> str:
+def _policy_name(config: Config, role: Role) -> str:
     roles = METHODS[config.method.name].roles
     if role not in roles:
         raise UserError(f"a run of {config.method.name} trains no {role} policy")
@@ -113,48 +122,18 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
     return prompts_of(config, tokenizer, answers=True, templates=templates)
 
 
-def _loaded(
-    source: StoredPolicy,
-    sampling: Sampling,
-    seed: int,
-    config: Config | None,
-    reading: Reading | None,
-    templates: Templates | None,
-    dtype: str | None,
-) -> PolicyPlayer:
-    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
-    model = source.policy.model.clone(dtype=computed, param_dtype=computed)
-    devices = jax.devices()
-    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
-    policy = Policy(model, source.policy.tokenizer)
-    sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
-    longest = model.architecture.max_position_embeddings - 1
-    prompts = _prompts(policy.tokenizer, config, templates)
-    reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sampler.sample, prompts, policy.tokenizer.decode, longest, reading)
-
-
-class _FittingSampler:
-    """A policy whose caches are made to measure for the requests of each call."""
-
-    def __init__(self, policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int) -> None:
-        self._policy, self._params, self._mesh, self._sampling, self._seed = policy, params, mesh, sampling, seed
-
-    def sample(self, requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        if not requests:
-            return
-        model, most = self._policy.model, self._sampling.max_new_tokens
-        requests = within_context(requests, most, model.architecture.max_position_embeddings)
-        response = max(max(request.limits, default=most) for request in requests)
-        free, copied = free_memory(self._mesh), self._mesh.devices.flat[0].platform == "cpu"
-        capacity = fitting_capacity(model, self._mesh, requests, response, free, copied=copied)
-        tokenizer = self._policy.tokenizer
-        sampler = Sampler(
-            model,
-            eos_ids=tokenizer.eos_ids,
-            pad_id=tokenizer.pad_id,
-            seed=self._seed,
-            capacity=capacity,
-            mesh=self._mesh,
-        )
-        yield from sampler.generate(self._params, requests, replace(self._sampling, max_new_tokens=response))
+def _sample(
+    policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int, requests: Sequence[Request]
+) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+    """As `Sampler.generate`, with a cache that is made to measure for these requests."""
+    if not requests:
+        return
+    model, tokenizer, most = policy.model, policy.tokenizer, sampling.max_new_tokens
+    requests = within_context(requests, most, model.architecture.max_position_embeddings)
+    response = max(max(request.limits, default=most) for request in requests)
+    free, copied = free_memory(mesh), mesh.devices.flat[0].platform == "cpu"
+    capacity = fitting_capacity(model, mesh, requests, response, free, copied=copied)
+    sampler = Sampler(
+        model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity, mesh=mesh
+    )
+    yield from sampler.generate(params, requests, replace(sampling, max_new_tokens=response))

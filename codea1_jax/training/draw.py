@@ -10,7 +10,7 @@ import grain
 from codea1_jax.config import METHODS
 from codea1_jax.game.rollouts import QuestionRollout, StepRollouts
 from codea1_jax.game.selection import can_teach
-from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State
 from codea1_jax.training.step import book_after, play
 from data_pipeline import Problem
@@ -39,7 +39,7 @@ def play_step(training: Training, state: State, questions: Draws) -> StepRollout
     dropped = {
         f"{name}/dropped_tokens": float(_tokens(played.groups[name]) - _tokens(kept)) for name, kept in groups.items()
     }
-    figures = goodput(training.games.work_since(before), played.seconds)
+    figures = training.games.goodput(before, played.seconds)
     return replace(played, groups=groups, figures={**figures, **dropped, "refill/rounds": float(rounds)})
 
 

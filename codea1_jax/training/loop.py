@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -54,9 +53,9 @@ def train(training: Training, state: State, run: RunDir) -> State:
                 with _profiled(training, state, run):
                     rollouts = play_step(training, state, questions)
                     run.checkpoints.check()
-                    after = {"data": questions.get_state()}
+                    data = questions.get_state()
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
-                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
+                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data)
                 if run.writes:
                     for line in step_advice(rollouts, training.config.rollout):
                         logger.warning("step %d: %s", state.step, line)
@@ -70,19 +69,14 @@ def train(training: Training, state: State, run: RunDir) -> State:
 
 
 def _learn_and_record(
-    training: Training,
-    state: State,
-    rollouts: StepRollouts,
-    run: RunDir,
-    interrupts: Interrupts,
-    after: Mapping[str, Any],
+    training: Training, state: State, rollouts: StepRollouts, run: RunDir, interrupts: Interrupts, data: Any
 ) -> tuple[State, dict[str, float]]:
-    """As `learn`; `after` is what else the state has when the step is done."""
+    """As `learn`; `data` is the loader's place when the step is done."""
     # Made while the devices learn; written when the step has ended, because one that is dropped leaves no record.
     step = state.step + 1
     lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-    state = replace(state, **after)
+    state = replace(state, data=data)
     run.log("train", state.step, metrics)
     run.write_rollouts(state.step, lines.result())
     return state, metrics

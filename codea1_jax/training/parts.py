@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import grain
 from jax.sharding import Mesh
@@ -21,7 +22,7 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
 from codea1_jax.runtime.gather import from_first
-from codea1_jax.training.policies import InitialWeights, by_role, initial_weights, make_policies, make_prompts
+from codea1_jax.training.policies import InitialWeights, by_role, make_policies, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem
@@ -81,18 +82,15 @@ class Games:
     def counters(self) -> dict[Role, Counters]:
         return {role: replace(sampler.sampler.counters) for role, sampler in self.samplers.items()}
 
-    def work_since(self, before: Mapping[Role, Counters]) -> dict[Role, Counters]:
-        return {role: done.since(before[role]) for role, done in self.counters().items()}
-
-
-def goodput(work: Mapping[Role, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Figures of a step's sampling, as metrics; `seconds`: of the step's stages."""
-    return {
-        f"{figure}/{stage}": value
-        for role, stage in SAMPLING_STAGES.items()
-        if stage in seconds
-        for figure, value in work[role].goodput(seconds[stage]).items()
-    }
+    def goodput(self, before: Mapping[Role, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
+        """Figures of the sampling since then, as metrics; `seconds`: of the step's stages."""
+        work = {role: sampler.sampler.counters.since(before[role]) for role, sampler in self.samplers.items()}
+        return {
+            f"{figure}/{stage}": value
+            for role, stage in SAMPLING_STAGES.items()
+            if stage in seconds
+            for figure, value in work[role].goodput(seconds[stage]).items()
+        }
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def make_training(
     )
     return Training(
         config,
-        policies=Policies(named, initial_weights(config), mesh, learning, learners),
+        policies=Policies(named, config.by_model(partial(InitialWeights, config)), mesh, learning, learners),
         games=Games(method.roles, samplers, judge, config, rewards),
         evaluation=evaluation,
         questions=questions,

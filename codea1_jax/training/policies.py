@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +37,6 @@ T = TypeVar("T")
 
 
 def make_policy(config: ModelConfig) -> Policy:
-    """An architecture and its tokenizer."""
     dtype = jnp.dtype(config.compute_dtype)
     if config.pretrained is not None:
         directory = resolve(config.pretrained)
@@ -160,11 +158,6 @@ class InitialWeights:
             "seed": seed,
         }
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def initial_weights(config: Config) -> dict[str, InitialWeights]:
-    """What every policy starts from, by its name; policies of one model start from one object."""
-    return config.by_model(partial(InitialWeights, config))
 
 
 def _finish(unfinished: Path, cached: Path) -> None:

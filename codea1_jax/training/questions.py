@@ -73,9 +73,10 @@ def load_questions(
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
-    unfit = {p.id: reason for p in train if (reason := _unfit(p, config)) is not None}
-    refused += tuple(Refusal(name, reason) for name, reason in unfit.items())
-    train = tuple(p for p in train if p.id not in unfit)
+    if METHODS[config.method.name].needs_golden_tests:
+        reason = f"it has no golden tests, from which {config.method.name} learns"
+        refused += tuple(Refusal(p.id, reason) for p in train if not p.golden_tests)
+        train = tuple(p for p in train if p.golden_tests)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
@@ -96,12 +97,6 @@ def load_questions(
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
     return Questions(train, heldout, fitting, refused, dropped)
-
-
-def _unfit(problem: Problem, config: Config) -> str | None:
-    if not problem.golden_tests and METHODS[config.method.name].needs_golden_tests:
-        return f"it has no golden tests, from which {config.method.name} learns"
-    return None
 
 
 def _read(
@@ -165,10 +160,7 @@ def drop_unsound(loaded: Loaded, judge: Judge) -> Loaded:
 
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:
     """The problems with the golden tests that a file of problems has for them, and those it has none for."""
-    try:
-        given = {p.id: p.golden_tests for p in data_pipeline.load(path).problems if p.golden_tests}
-    except (ValueError, OSError) as error:
-        raise UserError(f"data.golden_tests: {error}") from error
+    given = {p.id: p.golden_tests for p in load_problems(path, "data.golden_tests").problems if p.golden_tests}
     tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)
     missing = tuple(Refusal(p.id, f"{path} has no test for it") for p in problems if p.id not in given)
     return tested, missing

@@ -8,7 +8,6 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, Reading, Role, RolloutConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
@@ -77,23 +76,10 @@ def make_role_samplers(
 def make_sampler(
     rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh, samples: str = "samples"
 ) -> Sampler:
-    """The sampler of `samples`, "programs" for example, that the configuration asks for.
-
-    Raises UserError if it needs what is not installed.
-    """
-    settings: dict[str, Any] = {
-        "seed": seed,
-        "capacity": capacity,
-        "mesh": mesh,
-        "samples": samples,
-    }
+    """The sampler of `samples`, "programs" for example, that the configuration asks for."""
+    settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "samples": samples}
     if rollout.engine == "jetstream":
-        try:
-            from codea1_jax.rollout.jetstream.engine import JetStreamSampler  # noqa: PLC0415  an extra
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
-                "set rollout.engine=core, which draws the same"
-            ) from error
+        from codea1_jax.rollout.jetstream.engine import JetStreamSampler  # noqa: PLC0415  an extra
+
         return JetStreamSampler(policy.model, policy.tokenizer, **settings)
     return Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=policy.tokenizer.pad_id, **settings)

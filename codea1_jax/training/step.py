@@ -43,7 +43,7 @@ from codea1_jax.game.round import Game, play_round
 from codea1_jax.learn import Trajectory, Wait
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
-from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
@@ -56,7 +56,7 @@ def play(training: Training, state: State, problems: Sequence[Problem], stream: 
     """
     game, before = training.games.game(params(training, state)), training.games.counters()
     rollouts = PLAY[training.config.method.name](game, problems, state.book, stream or (state.step,))
-    return replace(rollouts, figures=goodput(training.games.work_since(before), rollouts.seconds))
+    return replace(rollouts, figures=training.games.goodput(before, rollouts.seconds))
 
 
 def learn(

@@ -213,7 +213,7 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rollout=3", "rollout: must be a section of keys, as in {key: value}, not 3"),
         ("rewards.difficulty=hard", "rewards.difficulty: must be 'fraction' or 'any', not 'hard'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
-        ("model.attention=flash", "attention: flash needs compute_dtype: bfloat16"),
+        ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
         ("data.task=stream", "data.task=stream: its words are missing; also set model.architecture.words=stream"),
         ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
         ("train.steps", "'train.steps' is not an override; write key=value"),

@@ -149,10 +149,6 @@ def test_a_trajectory_learns_its_whole_completion_and_nothing_of_its_prompt():
     assert batch.weights[0][batch.mask[0] == 1].tolist() == [-0.5] * 3
 
 
-def test_an_empty_completion_is_left_out():
-    assert pack([trajectory_example(Trajectory((5,), (), 1.0))], PackingConfig()) == []
-
-
 @pytest.mark.parametrize(("context", "learned", "weights"), [((), (1,), (1.0,)), ((1,), (2, 3), (1.0,))])
 def test_an_example_that_cannot_be_learned_is_refused(context, learned, weights):
     with pytest.raises(ValueError, match=r"context|weights"):

@@ -5,33 +5,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parity import load_parity
 
 from codea1_jax.config import GRPOConfig, OffloadConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO
-from codea1_jax.learn.batch import Example, Trajectory
+from codea1_jax.learn.batch import Trajectory
 from codea1_jax.learn.learner import Learner
 from codea1_jax.learn.optimizer import frozen
-from codea1_jax.learn.packing import pack
-from codea1_jax.learn.phases import accumulate, empty
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, init_params, output_table
 
 EOS = 1
-MODEL = Transformer(
-    Architecture(
-        vocab_size=31,
-        hidden_size=16,
-        intermediate_size=32,
-        num_layers=2,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=8,
-        rope_theta=1e4,
-    )
-)
+MODEL = Transformer(Architecture(31, 16, 32, 2, 4, 2, 8, rope_theta=1e4))
 SGD_LIKE = OptimizerConfig(learning_rate=1e-3, warmup_steps=0, schedule="constant", weight_decay=0.1)
 PACKINGS = [
     PackingConfig(row_length=32, micro_batch_tokens=64),
@@ -66,12 +52,6 @@ def make_groups(questions=4, samples=3, seed=0):
         zero = question == questions - 1
         groups.append([trajectory(prompt, 0.0 if zero else float(rng.normal())) for _ in range(samples)])
     return groups
-
-
-def direct_logprobs(params, trajectory):
-    """One sequence alone, unpadded."""
-    tokens = np.array([trajectory.prompt + trajectory.completion])
-    return np.asarray(padded_logprobs(params, tokens))[0, len(trajectory.prompt) - 1 :]
 
 
 @functools.cache
@@ -162,65 +142,6 @@ def test_skipping_zero_advantages_leaves_the_gradient_as_it_is(params):
     computed = [sum(batch.mask.sum() for batch in each._pack(groups)) for each in (every, some)]
     assert computed[1] < computed[0]
     np.testing.assert_allclose(gradient_of(some, params, groups), gradient_of(every, params, groups), atol=1e-6)
-
-
-def test_a_later_token_or_a_neighbour_in_the_row_moves_no_logprob(params):
-    packing = PackingConfig(row_length=64, micro_batch_tokens=64)
-    first = Trajectory((3, 4, 5), (6, 7, 8, 9, EOS), 1.0)
-    neighbour = Trajectory((10, 11), (12, EOS), 1.0)
-    late_change = replace(first, completion=(6, 7, 8, 20, EOS))
-    other_neighbour = replace(neighbour, prompt=(13, 14))
-
-    def logprobs(*group):
-        ours = learner(packing)
-        (batch,) = ours._score(ours._pack([group]), params, "old_logprobs")
-        return np.asarray(batch.old_logprobs[0])
-
-    base = logprobs(first, neighbour)
-    np.testing.assert_array_equal(base[:3], logprobs(late_change, neighbour)[:3])
-    np.testing.assert_array_equal(base[:5], logprobs(first, other_neighbour)[:5])
-    np.testing.assert_allclose(base[:5], direct_logprobs(params, first), atol=1e-5)
-    np.testing.assert_allclose(base[5:7], direct_logprobs(params, neighbour), atol=1e-5)
-
-
-def test_the_end_of_sequence_token_is_trained(params):
-    groups = [[Trajectory((3, 4), (5, 6, EOS), 1.0)]]
-    ours = learner(kl_coef=0)
-    before = direct_logprobs(params, groups[0][0])
-    state, _ = ours.update(ours.init(params), None, groups)
-    assert direct_logprobs(state.params, groups[0][0])[-1] > before[-1] + 1e-4
-
-
-def table_scores(table, batch):
-    """A "model" whose parameters are the log-probabilities of its tokens."""
-    return table[batch.targets], jnp.zeros(batch.targets.shape)
-
-
-accumulate_table = jax.jit(functools.partial(accumulate, scores=table_scores, objective=GRPO(GRPOConfig())))
-
-
-@pytest.mark.parametrize("case", load_parity()["grpo"])
-@pytest.mark.parametrize("packing", [PACKINGS[0], PACKINGS[2], PACKINGS[3]])
-def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
-    """Every response token gets its own id."""
-    mask = np.array(case["mask"])
-    lengths = mask.sum(axis=1).astype(int)
-    ids = np.arange(mask.size).reshape(mask.shape)
-    examples = [
-        Example((0,), ids[row, :length].tolist(), case["advantages"][row][:length])
-        for row, length in enumerate(lengths)
-    ]
-    old, new, reference = (
-        jnp.ravel(jnp.asarray(case[name], jnp.float32)) for name in ("old_logprobs", "new_logprobs", "ref_logprobs")
-    )
-    total = empty(new, objective=GRPO(GRPOConfig()))
-    for batch in jax.device_put(pack(examples, packing)):
-        known = replace(batch, old_logprobs=old[batch.targets], reference_logprobs=reference[batch.targets])
-        total = accumulate_table(total, new, known, jnp.float32(mask.sum()))
-    assert total.sums.tokens == mask.sum()
-    assert total.sums.loss / mask.sum() == pytest.approx(case["total_loss"], abs=1e-6)
-    (gradient,) = total.gradient  # of the one replica
-    np.testing.assert_allclose(gradient, np.ravel(case["grad_new_logprobs"]), atol=1e-6)
 
 
 def test_two_mini_batches_use_the_policy_before_the_step_as_the_old_one_and_count_as_one_step(params):

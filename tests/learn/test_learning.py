@@ -14,18 +14,7 @@ from codea1_jax.rollout import Request, Sampler, Sampling
 
 VOCAB, STEPS, SAMPLES = 12, 40, 16
 ANSWERS = {question: 2 + question * 7 % 10 for question in range(2, VOCAB)}  # a permutation: no answer suits all
-MODEL = Transformer(
-    Architecture(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=32,
-        num_layers=1,
-        num_heads=2,
-        num_kv_heads=1,
-        head_dim=8,
-        tie_embeddings=False,
-    )
-)
+MODEL = Transformer(Architecture(VOCAB, 16, 32, 1, 2, 1, 8, tie_embeddings=False))
 CAPACITY = for_slots(len(ANSWERS), SAMPLES, (8,), (8,), block=8, prefill_tokens=128)
 
 

@@ -63,13 +63,6 @@ def test_the_objective_and_its_gradient_equal_the_original(case):
     np.testing.assert_allclose(gradient, case["grad_new_logprobs"], atol=1e-6)
 
 
-@pytest.mark.parametrize("case", load_parity()["grpo"])
-def test_the_policy_loss_equals_the_original(case):
-    old, new, advantages, mask = of(case, "old_logprobs", "new_logprobs", "advantages", "mask")
-    policy = clipped_policy_loss(importance_ratio(new, old), advantages, **CLIPS)
-    assert masked_sum(policy.loss, mask) / mask.sum() == pytest.approx(case["policy_loss"], abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("ratio", "advantage", "loss", "bound"),
     [
@@ -103,12 +96,6 @@ def test_ratio_and_kl_stay_finite_however_far_the_policies_are_apart():
     assert np.isfinite(importance_ratio(*far)).all()
     np.testing.assert_allclose(k3_kl(*far), [10.0, 10.0])
     assert np.isfinite(jax.grad(lambda x: k3_kl(x, far[1]).sum())(far[0])).all()
-
-
-def test_k3_is_zero_for_equal_policies_and_positive_otherwise():
-    logprobs = jnp.array([-1.0, -1.0, -1.0])
-    kl = k3_kl(logprobs, jnp.array([-1.0, -1.5, -0.5]))
-    assert kl[0] == 0 and (kl[1:] > 0).all()
 
 
 def test_the_entropy_bonus_lowers_the_loss_by_its_weight():
@@ -194,26 +181,17 @@ def test_cispo_by_hand():
 
 
 def test_cispos_gradient_is_that_of_a_weighted_log_likelihood_and_no_token_loses_it():
-    """Where no bound is active it is PPO's."""
-    for seed in range(10):
-        old, advantages = rows_of(seed, 1.0), rows_of(100 + seed, 1.0)
-        new = old + rows_of(200 + seed, 0.5)
-        given = {
-            "old_logprobs": jnp.asarray(old, jnp.float32),
-            "advantages": jnp.asarray(advantages, jnp.float32),
-            "mask": jnp.asarray(MASK),
-        }
+    old, new, advantages = rows_of(0, 1.0), rows_of(0, 1.0) + rows_of(2, 0.5), rows_of(1, 1.0)
+    given = {"old_logprobs": jnp.asarray(old, jnp.float32), "advantages": jnp.asarray(advantages, jnp.float32)}
 
-        def gradient_by(loss, new=new, given=given):
-            config = GRPOConfig(loss=loss, kl_coef=0, dual_clip=1e9)
-            return jax.grad(lambda x: objective_of(x, **given, config=config).loss)(jnp.asarray(new, jnp.float32))
+    def loss(logprobs):
+        config = GRPOConfig(loss="cispo", kl_coef=0)
+        return objective_of(logprobs, **given, mask=jnp.asarray(MASK), config=config).loss
 
-        ratio = np.exp(new - old)
-        found = gradient_by("cispo")
-        np.testing.assert_allclose(found, -np.clip(ratio, 0.8, 1.28) * advantages * MASK, rtol=1e-4, atol=1e-6)
-        assert (found[MASK > 0] != 0).all()
-        inside = (MASK > 0) & (ratio > 0.8) & (ratio < 1.28)
-        np.testing.assert_allclose(found[inside], gradient_by("clipped")[inside], rtol=1e-4)
+    found = jax.grad(loss)(jnp.asarray(new, jnp.float32))
+    expected = -np.clip(np.exp(new - old), 0.8, 1.28) * advantages * MASK
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert (found[MASK > 0] != 0).all()
 
 
 @pytest.mark.parametrize("kind", ["token", "icepop"])
@@ -227,7 +205,7 @@ def test_a_correction_weighs_each_tokens_loss_and_what_stands_at_the_padding_has
     known = jnp.asarray(np.where(MASK > 0, old, np.nan), jnp.float32)
     bounds = {"low": 0.7, "high": 1.5}
     unknown = jnp.asarray(rollout, jnp.float32)
-    expected = sampler_correction(known, unknown, kind=kind, **bounds)
+    weight, outside = map(np.asarray, sampler_correction(known, unknown, kind=kind, **bounds))
 
     def objective(new):
         sums = objective_of(
@@ -241,27 +219,24 @@ def test_a_correction_weighs_each_tokens_loss_and_what_stands_at_the_padding_has
         )
         return sums.loss, sums
 
-    weight, there = np.asarray(expected.weight), MASK > 0
-    assert expected.outside[there].any() and (weight[1][there[1]] == 1).all()
+    there = MASK > 0
+    assert outside[there].any() and (weight[1][there[1]] == 1).all()
     (loss, sums), gradient = jax.value_and_grad(objective, has_aux=True)(jnp.asarray(old, jnp.float32))
     assert loss == pytest.approx(-(weight * advantages)[there].sum(), rel=1e-5)
     np.testing.assert_allclose(gradient[there], -(weight * advantages)[there], rtol=1e-4)
     figures = token_means(sums)
-    assert figures["clip_fraction_importance"] == pytest.approx(expected.outside[there].mean())
+    assert figures["clip_fraction_importance"] == pytest.approx(outside[there].mean())
     assert np.isfinite(list(figures.values())).all()
 
 
-def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known():
-    old = jnp.array([-1.0, -2.0, -3.0, -4.0])
-    rollout = jnp.array([-1.05, -2.5, jnp.nan, 7.0])
-    sums = objective_of(
-        old,
-        rollout_logprobs=rollout,
-        advantages=jnp.ones(4),
-        mask=jnp.array([1.0, 1.0, 1.0, 0.0]),
-        config=GRPOConfig(kl_coef=0),
-    )
-    metrics = token_means(sums.merged(TokenSums.zero(GRPOConfig(kl_coef=0))))
+def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known_over_micro_batches():
+    old, rollout = jnp.array([-1.0, -2.0, -3.0, -4.0]), jnp.array([-1.05, -2.5, jnp.nan, 7.0])
+    mask, config = jnp.array([1.0, 1.0, 1.0, 0.0]), GRPOConfig(kl_coef=0)
+    sums = TokenSums.zero(config)
+    for here in (slice(1), slice(1, 4)):
+        given = {"rollout_logprobs": rollout[here], "mask": mask[here], "advantages": jnp.ones(4)[here]}
+        sums = sums.merged(objective_of(old[here], **given, config=config))
+    metrics = token_means(sums)
     assert metrics["rollout_difference_mean"] == pytest.approx(0.275, abs=1e-6)
     assert metrics["rollout_difference_max"] == pytest.approx(0.5, abs=1e-6)
     assert metrics["rollout_difference_large"] == 0.5
@@ -271,27 +246,6 @@ def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known():
     assert metrics["effective_sample_size"] == pytest.approx(2.699992**2 / (2 * 3.823453), abs=1e-5)
     assert "clip_fraction_importance" not in metrics
     assert sums.loss == -3
-
-
-def test_the_effective_sample_size_of_any_weights_is_theirs_and_that_of_equal_ones_is_one():
-    for seed in range(10):
-        old, parts = rows_of(seed, 1.0), [rows_of(50 + seed, scale) for scale in (0.0, 0.3, 1.0)]
-        for difference in parts:
-            halves = [
-                objective_of(
-                    jnp.asarray(old[row], jnp.float32),
-                    rollout_logprobs=jnp.asarray(np.where(MASK, old - difference, np.nan)[row], jnp.float32),
-                    advantages=jnp.ones(MASK[row].shape),
-                    mask=jnp.asarray(MASK[row]),
-                    config=GRPOConfig(kl_coef=0),
-                )
-                for row in (0, 1)
-            ]
-            metrics, weights = token_means(halves[0].merged(halves[1])), np.exp(difference)[MASK > 0]
-            effective = weights.sum() ** 2 / (weights.size * (weights**2).sum())
-            assert metrics["effective_sample_size"] == pytest.approx(effective, rel=1e-5)
-            assert metrics["rollout_ratio_max"] == pytest.approx(weights.max(), rel=1e-5)
-            assert 1 / weights.size <= effective <= 1
 
 
 def test_nothing_is_said_of_a_sampler_that_says_nothing():

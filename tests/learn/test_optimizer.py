@@ -37,11 +37,6 @@ def test_a_short_run_warms_up_in_a_tenth_of_its_steps_and_the_papers_in_ten():
     assert (peaks(11), peaks(60), peaks(111), peaks(1000)) == (1, 5, 9, 9)
 
 
-def test_a_constant_schedule_stays_at_its_peak():
-    config = OptimizerConfig(learning_rate=2.0, warmup_steps=0, schedule="constant")
-    assert [float(learning_rate(step, config, 3)) for step in (0, 2, 50)] == [2.0] * 3
-
-
 def test_updates_equal_adamw_written_out():
     """Two updates of clipped AdamW (arXiv 1711.05101, algorithm 2) in numpy."""
     config = OptimizerConfig(weight_decay=0.1, clip_norm=1.0)

@@ -18,8 +18,8 @@ def rows_of(seed, scale):
 
 def correction(old, rollout, kind, low=LOW, high=HIGH):
     """Weights and what is outside."""
-    found = sampler_correction(*(jnp.asarray(x, jnp.float32) for x in (old, rollout)), kind=kind, low=low, high=high)
-    return np.asarray(found.weight), np.asarray(found.outside)
+    known = (jnp.asarray(x, jnp.float32) for x in (old, rollout))
+    return tuple(map(np.asarray, sampler_correction(*known, kind=kind, low=low, high=high)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,13 +38,6 @@ def test_every_kind_is_its_definition_on_random_tokens(kind):
         np.testing.assert_array_equal(outside, beyond)
         active.append(outside.mean())
     assert 0.1 < np.mean(active) < 0.9
-
-
-@pytest.mark.parametrize(("kind", "weights"), [("token", [1.5, 0.6, 0.75]), ("icepop", [0.0, 0.0, 0.75])])
-def test_every_kind_on_ratios_of_two_a_quarter_and_three_quarters(kind, weights):
-    weight, outside = correction(np.log([[2.0, 0.25, 0.75]]), np.zeros((1, 3)), kind)
-    np.testing.assert_allclose(weight[0], weights, rtol=1e-6)
-    assert outside[0].tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,18 +12,7 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, init_params, output_table
 
-MODEL = Transformer(
-    Architecture(
-        vocab_size=17,
-        hidden_size=16,
-        intermediate_size=32,
-        num_layers=1,
-        num_heads=2,
-        num_kv_heads=1,
-        head_dim=8,
-        rope_theta=1e4,
-    )
-)
+MODEL = Transformer(Architecture(17, 16, 32, 1, 2, 1, 8, rope_theta=1e4))
 OPTIMIZER = OptimizerConfig(learning_rate=3e-2, warmup_steps=0, weight_decay=0.0)
 SEQUENCES = [([3, 4, 5, 6, 1], [0.0, 0.0, 1.0, 2.0, 0.5]), ([7, 8, 1], [0.0, 1.0, 1.0])]
 

@@ -1,8 +1,7 @@
 """Run by test_compiled_gradients.py in a process of its own, as libtpu wants: compiles programs of presets for TPUs and
 prints which floats they write by number, as one JSON line {program: [[type, [sizes], whether numbers differ], ...]}.
 
-Arguments: PRESET=PHASE for the preset's own hardware, or PRESET=PHASE@KIND for one device of that kind. The phase
-`gather` is the gradient that JAX gives a gather from a table of VOCAB rows.
+Arguments: PRESET=PHASE for the preset's own hardware, or PRESET=PHASE@KIND for one device of that kind.
 """
 
 import json
@@ -11,40 +10,24 @@ import re
 import sys
 
 import jax
-import jax.numpy as jnp
-from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.common.chips import find_hardware
-from codea1_jax.config import Config, MeshConfig, load
+from codea1_jax.config import Config, load
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.compiler import ENVIRONMENT
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.programs import make_programs
 from codea1_jax.plan.worker import devices_of
 
-VOCAB, WIDTH = 32_768, 1536
 SCATTER = re.compile(r"= (b?f\d+)\[([\d,]*)\]\S* scatter\((.*)")
 # The smallest topology that libtpu describes, and the name of one chip of it.
 SMALLEST = {"v5e": ("v5e:2x2", "v5e:1x1"), "v5p": ("v5p:2x2x1", "v5p:1x1x1"), "v6e": ("v6e:2x2", "v6e:1x1")}
-
-
-def gather_gradient(mesh):
-    def gradient(table, tokens, rows):
-        return jax.vjp(lambda table: table[tokens], table)[1](rows)[0]
-
-    def shape(dtype, *sizes):
-        return jax.ShapeDtypeStruct(sizes, jnp.dtype(dtype), sharding=NamedSharding(mesh, PartitionSpec()))
-
-    arguments = shape("bfloat16", VOCAB, WIDTH), shape("int32", 4096), shape("bfloat16", 4096, WIDTH)
-    return jax.jit(gradient).lower(*arguments)
 
 
 def lowered(name):
     preset, phase, kind = re.fullmatch(r"([^=]+)=([^@]+)@?(.*)", name).groups()
     topology, one = SMALLEST[kind] if kind else (load(Config, preset).hardware,) * 2
     devices = devices_of(find_hardware(topology))
-    if phase == "gather":
-        return gather_gradient(make_mesh(MeshConfig(), devices[:1]))
     config, hardware = load(Config, preset), find_hardware(one)
     mesh = make_mesh(config.mesh, devices[: hardware.devices])
     programs = make_programs(make_planned_run(config, hardware), mesh)

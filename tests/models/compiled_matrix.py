@@ -7,7 +7,7 @@ the matrix being split over `tensor` as well, how many of the three sums of acti
 meanwhile.
 embedding: the bytes that are received at most at once, and the scatters.
 
-Arguments: the feed-forward's size, the tokens of a row, and perhaps "defaults", to compile without options.
+Arguments: the feed-forward's size, the tokens of a row.
 """
 
 import json
@@ -34,7 +34,7 @@ WIDTH, VOCAB = 1536, 32_768
 SCATTER = re.compile(r"= (\w+)\[\S* scatter\(.*?(unique_indices=true|$)", re.MULTILINE)
 
 
-def main(inner, tokens, by_default):
+def main(inner, tokens):
     os.environ.update(ENVIRONMENT)
     jax.config.update("jax_enable_compilation_cache", False)
     linear = Linear(inner, ("embed", "mlp"), jnp.dtype("bfloat16"), jnp.dtype("float32"))
@@ -84,11 +84,11 @@ def main(inner, tokens, by_default):
 
     answer = {
         "kinds": sorted({collective.kind for collective in collectives(multiply, fsdp=16)}),
-        "hidden": hidden_sums({} if by_default else gradient_options(devices[0].device_kind, tensor=4)),
+        "hidden": hidden_sums(gradient_options(devices[0].device_kind, tensor=4)),
         "embedding": embedding(),
     }
     print(json.dumps(answer))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), by_default=sys.argv[3:] == ["defaults"])
+    main(*map(int, sys.argv[1:3]))

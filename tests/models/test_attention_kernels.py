@@ -1,5 +1,7 @@
 """Every kernel equals the plain XLA attention; the one for the hardware is chosen by itself."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,11 +123,7 @@ def test_tiles_without_a_mask_are_seen_whole_and_are_most_of_those():
 def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head_dim, monkeypatch):
     monkeypatch.setattr(flash_tpu, "BLOCK", 128)
     _, q, k, v = example(time, head_dim=head_dim)
-    over = tiled(packed_sight(seed, time), kernels)
-
-    def mix(q, k, v):
-        return flash_attention(over, q, k, v, kernels=kernels, interpret=True)
-
+    mix = partial(flash_attention, tiled(packed_sight(seed, time), kernels), kernels=kernels, interpret=True)
     check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
 
 
@@ -136,14 +134,8 @@ def test_two_models_that_differ_in_their_query_heads_alone_are_each_computed_wit
         _, q, k, v = example(64, heads=heads, head_dim=16)
         sight = packed_sight(0, 64)
         over = tiled(sight, kernels)
-        check_equal(
-            lambda q, k, v, over=over: flash_attention(over, q, k, v, kernels=kernels, interpret=True),
-            sight,
-            q,
-            k,
-            v,
-            1e-5,
-        )
+        mix = partial(flash_attention, over, kernels=kernels, interpret=True)
+        check_equal(mix, sight, q, k, v, tolerance=1e-5)
 
 
 @pytest.fixture
@@ -178,10 +170,7 @@ def test_flash_on_a_simulated_tpu_reads_only_what_was_written_and_no_cores_race(
     monkeypatch.setattr(flash_tpu, "BLOCK", 128)
     _, q, k, v = example(time, heads=2, kv_heads=kv_heads, head_dim=8)
     over = tiled(packed_sight(seed, time), flash_tpu)
-
-    def mix(q, k, v):
-        return flash_attention(over, q, k, v, kernels=flash_tpu, interpret=simulated)
-
+    mix = partial(flash_attention, over, kernels=flash_tpu, interpret=simulated)
     check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
     assert [detector.races_found for detector in race_detectors] == [False] * 3  # forward, and backward twice
 
@@ -189,10 +178,7 @@ def test_flash_on_a_simulated_tpu_reads_only_what_was_written_and_no_cores_race(
 @pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
 def test_flash_in_bfloat16_equals_the_reference_to_its_rounding(kernels):
     sight, q, k, v = example(150, jnp.bfloat16)
-
-    def mix(q, k, v):
-        return flash_attention(tiled(sight, kernels), q, k, v, kernels=kernels, interpret=True)
-
+    mix = partial(flash_attention, tiled(sight, kernels), kernels=kernels, interpret=True)
     check_equal(mix, sight, q, k, v, tolerance=0.03)
 
 
@@ -218,10 +204,9 @@ def on(platform):
 )
 def test_flash_is_chosen_where_its_kernels_run(platform, half, full):
     with on(platform):
-        for kernel in ("auto", "flash"):
-            assert choose_kernel(kernel, jnp.bfloat16, 128) == choose_kernel(kernel, jnp.float16, 24) == half
-            assert choose_kernel(kernel, jnp.float32, 64) == full
-            assert choose_kernel(kernel, jnp.bfloat16, 129) == full  # a GPU's shared memory holds no wider ones
+        assert choose_kernel("auto", jnp.bfloat16, 128) == choose_kernel("auto", jnp.float16, 24) == half
+        assert choose_kernel("auto", jnp.float32, 64) == full
+        assert choose_kernel("auto", jnp.bfloat16, 129) == full  # a GPU's shared memory holds no wider ones
         assert choose_kernel("xla", jnp.bfloat16, 128) == choose_kernel("xla", jnp.float32, 64) == "xla"
 
 

@@ -18,10 +18,6 @@ def written_by(*programs):
     return found_by(start_worker(WORKER, *programs))
 
 
-def test_the_gradient_that_jax_gives_a_gather_adds_in_bfloat16_what_may_meet_in_one_row():
-    assert written_by("micro/a1=gather@v5e") == {"micro/a1=gather@v5e": [["bf16", [32_768, 1536], False]]}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_demo_compiles_and_writes_each_row_of_a_gradient_once(kind):
     learned, sampled = f"micro/a1=gradient code@{kind}", f"micro/a1=decode code@{kind}"

@@ -47,7 +47,7 @@ def flops_counted_by_xla(function, *arguments):
 
 def test_flops_are_those_that_xla_counts_forwards_and_backwards():
     config = Architecture(
-        vocab_size=2048, hidden_size=256, intermediate_size=512, num_layers=1, num_heads=4, num_kv_heads=2, head_dim=64
+        2048, 256, 512, 1, 4, 2, 64
     )  # XLA counts the body of a loop once: one layer, so that this is right
     model, rows, time = Transformer(config), 2, 128
     ids = jax.ShapeDtypeStruct((rows, time), jnp.int32)

@@ -2,19 +2,13 @@
 
 from dataclasses import replace
 
-from qwen_vocabulary import find_merges, make_tokenizer
+from qwen_vocabulary import make_tokenizer
 from tiny_model import SHAPE
 
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.tokenizer import load_tokenizer
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
-
-
-def test_a_token_is_merged_from_what_is_left_of_its_bytes_before_its_own_merge():
-    ranks = BYTES | {b"de": 256, b"ef": 257, b"def": 258, b"cdef": 259, b"xyz": 260}
-    # "xyz" cannot be made: no pair of its bytes is a token
-    assert find_merges(ranks) == [(b"d", b"e"), (b"e", b"f"), (b"de", b"f"), (b"c", b"def")]
 
 
 def test_a_random_model_reads_conversations_as_qwen_does(tmp_path):

@@ -60,12 +60,11 @@ def test_tensor_names_and_shapes_are_those_of_the_published_checkpoints(size):
     assert len(ours) == published["tensors"]
 
 
-@pytest.mark.parametrize("file_bytes", [10**9, 20_000])
 @pytest.mark.parametrize("name", MODELS)
-def test_round_trip_is_bit_exact(name, file_bytes, tmp_path):
+def test_round_trip_is_bit_exact(name, tmp_path):
     config = read_config(FIXTURES / name)
     params = load_params(FIXTURES / name, Transformer(config))
-    save_params(tmp_path, params, config, file_bytes)
+    save_params(tmp_path, params, config, 20_000)
     assert as_bits(tensors_of(tmp_path)) == as_bits(tensors_of(FIXTURES / name))
     assert read_config(tmp_path) == config
     again = load_params(tmp_path, Transformer(config))

@@ -13,19 +13,7 @@ VOCAB = 41
 
 @pytest.fixture(scope="session")
 def model() -> Transformer:
-    return Transformer(
-        Architecture(
-            vocab_size=VOCAB,
-            hidden_size=24,
-            intermediate_size=40,
-            num_layers=2,
-            num_heads=4,
-            num_kv_heads=2,
-            head_dim=6,
-            rope_theta=100.0,
-            tie_embeddings=False,
-        )
-    )
+    return Transformer(Architecture(VOCAB, 24, 40, 2, 4, 2, 6, rope_theta=100.0, tie_embeddings=False))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ def test_prompts_with_samples_for_three_times_the_rows_are_resident():
 def test_few_prompts_have_no_more_rows_than_samples_in_whole_shards():
     capacity = capacity_of(ROLLOUT, 4, prompts=3, samples=2, prompt=64, response=32)
     assert (capacity.rows, capacity.slots, capacity.width) == (8, 4, 2)
+    limited = capacity_of(ROLLOUT, 16, prompts=4, samples=8, prompt=16, response=16)
+    assert (limited.rows, limited.width) == (64, 4)  # a prompt's samples share the shard that holds it
 
 
 @pytest.mark.parametrize(

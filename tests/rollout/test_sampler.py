@@ -187,13 +187,6 @@ def test_goodput_is_the_share_of_computed_tokens_that_were_of_use(model, params)
     assert sampler.counters.since(sampler.counters).goodput(1.0) == {}
 
 
-def test_a_prompt_is_prefilled_once_however_many_samples_it_has(model, params, requests):
-    sampler = sampler_of(model)
-    many = [dataclasses.replace(request, samples=7) for request in requests]
-    list(sampler.generate(params, many, Sampling(5)))
-    assert sampler.counters.prefilled == sum(len(request.prompt) - 1 for request in requests)
-
-
 def blocks_of_a_queue(lengths, rows, block):
     """Blocks that rows need in turn when each takes the next sample as soon as its last one ended."""
     blocks, running, waiting = 0, [], list(lengths)
@@ -345,9 +338,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
         lambda: Request((1,), (0,), 0),
         lambda: Request((1,), (0,), 2, (3,)),
         lambda: Request((1,), (0,), 1, (0,)),
-        lambda: dataclasses.replace(SMALL, slots=0),
-        lambda: dataclasses.replace(SMALL, prompt_buckets=(8, 8)),
-        lambda: dataclasses.replace(SMALL, response_buckets=(6,)),
+        lambda: dataclasses.replace(SMALL, pages=6),
     ],
 )
 def test_impossible_settings_raise(wrong):

@@ -15,13 +15,6 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
 TRUTHS = json.loads((FIXTURES / "greedy.json").read_text())
 
 
-def test_there_are_two_hundred_prompts_of_mixed_length_and_completions_that_end_and_that_are_cut():
-    samples = [(sample, truth["eos"]) for truth in TRUTHS for sample in truth["samples"]]
-    assert len(samples) == 200
-    assert len({len(sample["prompt"]) for sample, _ in samples}) > 20
-    assert 50 < sum(sample["completion"][-1] == eos for sample, eos in samples) < 150
-
-
 @pytest.mark.parametrize("truth", TRUTHS, ids=[truth["model"] for truth in TRUTHS])
 def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]

@@ -33,15 +33,7 @@ SAMPLING = Sampling(8, 1.0)
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     tokenizer = micro_tokenizer(["def ", "return "])
-    shape = Architecture(
-        vocab_size=tokenizer.vocab_size,
-        hidden_size=16,
-        intermediate_size=32,
-        num_layers=1,
-        num_heads=2,
-        num_kv_heads=1,
-        head_dim=8,
-    )
+    shape = Architecture(tokenizer.vocab_size, 16, 32, 1, 2, 1, 8)
     policy = Policy(Transformer(shape, jnp.dtype("float32"), jnp.dtype("float32"), "none"), tokenizer)
     path = tmp_path_factory.mktemp("model")
     save_policy(path, policy, init_params(policy.model, jax.random.key(0)))
@@ -69,8 +61,8 @@ def test_a_models_directory_writes_the_same_for_a_problem_whatever_else_is_asked
 
 def test_a_model_computes_in_the_type_that_is_asked_for(directory):
     player = make_player(str(directory), "code", None, "", SAMPLING, seed=3, dtype="float16")
-    assert {leaf.dtype for leaf in jax.tree.leaves(player.sample.__self__._params)} == {jnp.dtype("float16")}
-    assert player.sample.__self__._policy.model.dtype == jnp.dtype("float16")
+    policy, params, *_ = player.sample.args
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float16")} == {policy.model.dtype}
     with pytest.raises(UserError, match=r"http://127.0.0.1:1 computes in a dtype of its own"):
         make_player("http://127.0.0.1:1", "code", "m", "", SAMPLING, seed=3, dtype="float16")
 
@@ -170,8 +162,3 @@ def test_a_model_without_a_chat_template_is_asked_plainly(directory):
     by_chat = _prompts(tokenizer, None, None).code(asked("Twice x."))
     tokenizer.hf.chat_template = None
     assert _prompts(tokenizer, None, None).code(asked("Twice x.")) == tokenizer.encode("Twice x.\n") != by_chat
-
-
-def test_what_is_no_model_is_bad_input(tmp_path):
-    with pytest.raises((UserError, OSError)):
-        make_player(str(tmp_path / "none"), "code", None, "", SAMPLING, seed=0)

@@ -1,16 +1,15 @@
 """Attention over grouped key/value heads.
 
-The model calls an `Attend`: it hands over this block's queries, keys and values and gets back the mixed
-values and whatever the caller wants kept for the layer. Training keeps nothing; a prefill keeps the keys and
-values; decoding writes them into its cache. So the model knows no cache layout, and rollouts choose their
-own.
+The model calls an `Attend` with a layer's queries, keys and values, and gets back the mixed values and what the caller
+keeps of the layer: training nothing, a prefill keys and values, decoding its cache. So the model knows no cache layout.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,22 +22,15 @@ from codea1_jax.models.attention.flash import Tiled, flash_attention, tiled
 from codea1_jax.models.attention.sight import MASKED, Sight
 from codea1_jax.runtime.layout import platform
 
-# xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision, for heads of at most 128.
-KERNELS = ("auto", "xla", "flash")
+# auto: flash kernels, on TPU, and on CUDA in half precision for heads of at most 128; elsewhere plain XLA.
+KERNELS = ("auto", "xla")
 
 
-@runtime_checkable
-class Attend(Protocol):
-    """One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now)."""
+Attend = Callable[[Array, Array, Array, Any], tuple[Array, Any]]
+"""One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now).
 
-    def __call__(
-        self,
-        q: Float[Array, "batch time heads head_dim"],
-        k: Float[Array, "batch time kv_heads head_dim"],
-        v: Float[Array, "batch time kv_heads head_dim"],
-        kept: Any,
-        /,
-    ) -> tuple[Float[Array, "batch time heads head_dim"], Any]: ...
+q and the mixed values are Float[Array, "batch time heads head_dim"], k and v have kv_heads instead.
+"""
 
 
 def masked_attention(

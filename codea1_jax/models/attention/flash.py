@@ -47,13 +47,9 @@ class Tiled(NamedTuple):
 
 def tiled(sight: Sight, kernels: Kernels | None = None) -> Tiled:
     """By default for the kernels of the devices in use."""
-    block, length = (kernels or kernels_in_use()).cut(sight.segments.shape[1])
+    block, length = (kernels or kernels_for(platform())).cut(sight.segments.shape[1])
     padded = sight.padded(length)
     return Tiled(padded, padded.tiles(block))
-
-
-def kernels_in_use() -> Kernels:
-    return kernels_for(platform())
 
 
 def kernels_for(platform: str) -> Kernels:
@@ -73,7 +69,7 @@ def flash_attention(
 
     `interpret` runs the kernels where they cannot be compiled.
     """
-    kernels = kernels or kernels_in_use()
+    kernels = kernels or kernels_for(platform())
     time, length, head_dim = q.shape[1], over.sight.segments.shape[1], q.shape[3]
     padding = (0, 0), (0, length - time), (0, 0), (0, kernels.width(head_dim) - head_dim)
     scaled = q * (1 / math.sqrt(head_dim))
