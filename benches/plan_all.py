@@ -2,7 +2,7 @@
 
 Only presets of the paper's own method are planned: other methods run some of the same phases. A preset takes minutes;
 the documents are rewritten after each, with the hours of all methods on its layout, and keep what was planned of other
-layouts. A stopped sweep resumes where it was.
+layouts. What has been compiled is kept in .cache/plan, so that a sweep that was stopped takes less time again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codea1_jax.cli.plan import show_progress
+from codea1_jax.cli.plan import report
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
@@ -28,31 +28,24 @@ from codea1_jax.plan.worker import compilers
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
-DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed; docs/plan.md says so
 COMPILED = "Compiled by "  # begins what is written of the document; what stands above stays as it is
 
 
 def main(names: list[str]) -> int:
     """Plans the named presets, or all; 1 if one does not fit."""
-    done = DONE.read_text().split() if DONE.exists() and not names else []
     wanted = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[a-z]+\d+[a-z]?(x\d+)?", name)]
     console, fits = Console(stderr=True), True
-    for name in (name for name in wanted if name not in done):
+    for name in wanted:
         config, started = load(Config, name), time.monotonic()
         if config.hardware is None:
             continue
-        plan = make_plan(config, find_hardware(config.hardware), FILL, show_progress)
+        plan = make_plan(config, find_hardware(config.hardware), FILL, report)
         fits = fits and plan.fits
         console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
         shipped = read_plans()
         write({**shipped.plans, name: planned(plan)}, {**shipped.hours, **hours(name, plan)})
-        if not names:
-            done.append(name)
-            DONE.parent.mkdir(exist_ok=True)
-            DONE.write_text("\n".join(done))
-    DONE.unlink(missing_ok=True)
     return int(not fits)
 
 
@@ -84,7 +77,7 @@ def _planned_like(name: str) -> str:
 
 
 def step_seconds(run: PlannedRun, step: StepCalls, plan: Plan) -> tuple[float, float]:
-    each = {row.phase: row.seconds[row.bound] for row in plan.rows}
+    each = {row.phase: row.seconds for row in plan.rows}
     least = sum(work.calls * each[phase] for phase, work in layout_table(run, FILL).items())
     expected = {phase: calls.count * plan.call_seconds[phase] for phase, calls in step.calls.items()}
     return least, sum(expected.values()) + waiting_seconds(run.config, plan.hardware, step)

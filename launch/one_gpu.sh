@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # From a clone to an evaluated, exported model, on one GPU, or on a CPU where there is none:
 #
-#   bash launch/one_gpu.sh                    Qwen2.5-Coder 1.5B on KodCode's hard questions, about four hours; on a CPU
-#                                             SmolLM2 135M on 60 questions of the micro world, about three
+#   bash launch/one_gpu.sh                    Qwen2.5-Coder 1.5B on KodCode's hard questions; on a CPU SmolLM2 135M on 60
+#                                             questions of the micro world, about three hours. `codea1 init` forecasts them
 #   bash launch/one_gpu.sh QUESTIONS.jsonl    the same models on your own questions (docs/your-own-data.md)
 #   DRY_RUN=1 bash launch/one_gpu.sh          prints the commands
 #
-# MODEL, HOURS and OUT choose others: MODEL=Qwen/Qwen3-1.7B HOURS=8 OUT=runs/qwen3. With the same variables again, it continues. It needs no
+# MODEL and OUT choose others: MODEL=Qwen/Qwen3-1.7B OUT=runs/qwen3. With the same variables again, it continues. It needs no
 # account and downloads the model and KodCode from the Hugging Face Hub. On one GPU its commands have been run, with SmolLM2 and
 # 1,000 questions (BENCHMARKS.md), but not this script.
 set -euo pipefail
@@ -26,11 +26,11 @@ run make venv
 if command -v nvidia-smi >/dev/null; then
     run env VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --constraint requirements/lock.txt \
         --override requirements/overrides.txt --editable ".[${CUDA:-cuda12}]"
-    MODEL=${MODEL:-Qwen/Qwen2.5-Coder-1.5B-Instruct} HOURS=${HOURS:-4}
+    MODEL=${MODEL:-Qwen/Qwen2.5-Coder-1.5B-Instruct}
     questions=${own:-data/kodcode} measured=evalplus/humanevalplus longest=4096
 else
     export JAX_PLATFORMS=cpu
-    MODEL=${MODEL:-HuggingFaceTB/SmolLM2-135M-Instruct} HOURS=${HOURS:-2}
+    MODEL=${MODEL:-HuggingFaceTB/SmolLM2-135M-Instruct}
     questions=${own:-$OUT/questions.jsonl} measured=${own:-$OUT/unseen.jsonl} longest=256
 fi
 
@@ -47,7 +47,7 @@ fi
 
 # 3. A configuration that suits them, and whether anything is missing.
 if [ ! -e "$OUT/config.yaml" ]; then
-    codea1 init "$OUT" --data "$questions" --model "$MODEL" --hours "$HOURS"
+    codea1 init "$OUT" --data "$questions" --model "$MODEL"
 fi
 if [ ! -e "$OUT/run" ]; then codea1 doctor "$OUT"; fi
 

@@ -41,22 +41,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--topology", help="rtx-4090, h100:8, v5e:2x4, ...; or cpu; default: what is here")
     parser.add_argument(
-        "--hours", type=_hours, help="that the run may take at most; default: what the questions are worth"
-    )
-    parser.add_argument(
         "--no-jail", action="store_true", help="where no jail can be made, run references, and programs, without one"
     )
     parser.set_defaults(run=_run)
-
-
-def _hours(text: str) -> float:
-    try:
-        hours = float(text)
-    except ValueError:
-        hours = 0.0
-    if not 0 < hours < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of hours")
-    return hours
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -116,7 +103,6 @@ def _known(options: argparse.Namespace) -> Known:
         thinks="enable_thinking" in str(tokenizer.hf.chat_template),
         hardware=hardware,
         free=shutil.disk_usage(existing(options.directory)).free,
-        hours=options.hours,
         jailed=not options.no_jail,
     )
 

@@ -7,7 +7,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +66,7 @@ def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> in
     from codea1_jax.plan.table import conclusion, plan_table
 
     config, counted_from = with_own_questions(config)
-    plan = make_plan(config, hardware, options.fill, show_progress)
+    plan = make_plan(config, hardware, options.fill, report)
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
@@ -102,13 +101,11 @@ def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> 
         return load(Config, options.preset, [*options.overrides, *overrides])
 
     print("ranking layouts by arithmetic, then compiling the best; minutes each", file=sys.stderr)
-    report = partial(print, file=sys.stderr, flush=True)
     candidates = search(config, hardware, options.fill, reload, report)
     best = candidates[0]
     if options.json:
-        keys = ("overrides", "expected_seconds", "fits")
-        rows = [(each.overrides, each.seconds if each.fits else None, each.fits) for each in candidates]
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        seconds = [(each.overrides, each.seconds if each.fits else None) for each in candidates]
+        print(json.dumps([{"overrides": layout, "expected_seconds": step} for layout, step in seconds]))
     else:
         fastest = f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}"
         none = "none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens"
@@ -116,7 +113,6 @@ def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> 
     return DONE if best.fits else FAILED
 
 
-def show_progress(done: int, total: int, program: str, outcome: str | None) -> None:
-    """A `Watch` that prints to standard error."""
-    line = f"{done + 1}/{total} compiling {program}" if outcome is None else f"{done}/{total} {program}: {outcome}"
+def report(line: str) -> None:
+    """Shows progress."""
     print(line, file=sys.stderr, flush=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from itertools import product
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
-from configs import hardware_names, model_names
+from configs import model_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,26 +64,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _hardware(models: Sequence[str], plans: Plans) -> Table:
-    """What the presets are laid out for, and whether the compiler has confirmed that it is enough."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from codea1_jax.config import Config, load, preset_names
-
-    title = f"Hardware, by {plans.compilers}" if plans.compilers else "Hardware"
+    title = f"Hardware, by {plans.compilers}"
     lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", "a1, h", ""):
-        lines.add_column(name, justify="left" if name in ("presets", "hardware", "") else "right")
-    for model, method, kind in product(models, ("a1", "a1_lora"), hardware_names()):
-        preset, names = f"{model}/{method}_{kind}", f"{model}/{'…' if method == 'a1' else method}_{kind}"
-        if preset not in preset_names():
-            continue
-        plan = plans.plans.get(preset)
-        if plan is None:
-            lines.add_row(names, load(Config, preset).hardware, "", "", "", "", "no plan has been compiled yet")
-            continue
-        step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
-        hours = f"{plans.hours[preset][1]:.1f}" if preset in plans.hours else "–"
-        memory, fits = (f"{plan.memory:.1f}", f"{plan.available:.1f}"), "fits" if plan.fits else "does not fit"
-        lines.add_row(names, plan.hardware, *memory, step, hours, fits)
+    for name in ("preset", "hardware", "GiB/device", "of", "step s least / expected", "run, h", ""):
+        lines.add_column(name, justify="left" if name in ("preset", "hardware", "") else "right")
+    for name, plan in plans.plans.items():
+        if name.partition("/")[0] in models:
+            memory, step = (f"{plan.memory:.1f}", f"{plan.available:.1f}"), f"{plan.seconds:.0f} / {plan.expected:.0f}"
+            fits = "fits" if plan.fits else "does not fit"
+            lines.add_row(name, plan.hardware, *memory, step, f"{plans.hours[name][1]:.1f}", fits)
     return lines

@@ -15,7 +15,7 @@ from codea1_jax.cli._runtime import DONE, FAILED
 
 if TYPE_CHECKING:
     from codea1_jax.config import Config
-    from codea1_jax.doctor.rehearsal.rehearsal import Rehearsal, Stage
+    from codea1_jax.doctor.rehearsal.rehearsal import Stage
 
 
 def add(commands: Commands) -> None:
@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.chips import find_hardware
     from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
-    from codea1_jax.doctor.rehearsal.rehearsal import RESULT, Rehearsal, prepare
+    from codea1_jax.doctor.rehearsal.rehearsal import NOT_REHEARSED, RESULT, Rehearsal, prepare
 
     def reload(overrides: Sequence[str]) -> Config:
         return load(Config, options.preset, [*options.overrides, *overrides])
@@ -58,18 +58,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(document))
     else:
-        _summarize(rehearsal, stages)
+        print("not rehearsed:", *NOT_REHEARSED, sep="\n  ")
+        print(f"{'FAILED' if document['failed'] else 'passed'} in {sum(stage.seconds for stage in stages):.0f} s")
     return FAILED if document["failed"] else DONE
-
-
-def _summarize(rehearsal: Rehearsal, stages: Sequence[Stage]) -> None:
-    from codea1_jax.doctor.rehearsal.rehearsal import NOT_REHEARSED
-
-    print("smaller than in the run:")
-    print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")
-    print("not rehearsed:", *NOT_REHEARSED, sep="\n  ")
-    works, seconds = all(stage.works for stage in stages), sum(stage.seconds for stage in stages)
-    print(f"{'passed' if works else 'FAILED'} in {seconds:.0f} s")
 
 
 def _line(stage: Stage) -> str:

@@ -42,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         for row in perform(checks):
             print(_line(row), file=sys.stderr if options.json else sys.stdout, flush=True)
             rows.append(row)
-    failed = [row.name for row in rows if row.passed is False]
+    failed = [row.name for row in rows if not row.passed]
     if options.json:
         passed = [row.name for row in rows if row.passed]
         print(json.dumps({"preset": preset, "passed": passed, "failed": failed, "rows": list(map(asdict, rows))}))
@@ -52,5 +52,5 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _line(row: Row) -> str:
-    sign = {True: "ok  ", False: "FAIL", None: "    "}[row.passed]
+    sign = "ok  " if row.passed else "FAIL"
     return f"{sign} {row.name:58} {row.measured:28} expected: {row.expected} ({row.seconds:.1f} s)"

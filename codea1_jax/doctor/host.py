@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.runtime.devices import fault_of, overlooked, tpus, unsupported
+from codea1_jax.common.errors import UserError
+from codea1_jax.runtime.devices import DeviceUnavailable, start_devices, tpus
 from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
 
 
 def find_packages() -> Finding:
-    """Whether the installed versions are those that the project, JAX and Flax ask for."""
     unmet = {requirement for name in _CHECKED for requirement in _unmet(name)}
     python = f"Python {sys.version.split()[0]}"
     if unmet:
@@ -54,7 +54,7 @@ def count_hosts(settings: HostsConfig) -> int:
 
 
 def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
-    """The devices of this host, one of `hosts`, unless JAX overlooks an accelerator. Starts JAX's backend.
+    """The devices of this host, one of `hosts`. Starts JAX's backend.
 
     A TPU of several hosts is not started, since its runtime would wait for all of them: JAX is left to the CPU.
     """
@@ -66,11 +66,11 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
         detail = f"{chips} TPU chips, on one of {hosts} hosts (not started: that takes all hosts at once)"
         return Finding("devices", True, detail), Devices("tpu", here * hosts)
     try:
-        devices = jax.devices()
-    except (RuntimeError, AssertionError) as error:
-        if (fault := fault_of(error)) is None:
-            raise
-        return Finding("devices", False, *str(fault).rsplit("; ", 1)), None
+        start_devices()
+    except (UserError, DeviceUnavailable) as fault:
+        cause, _, fix = str(fault).rpartition("; ")
+        return Finding("devices", False, cause, fix), None
+    devices = jax.devices()
     counted = Devices(devices[0].platform, len(devices) * hosts)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({counted.platform})"
@@ -79,15 +79,10 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     memory = [stats["bytes_limit"] for device in devices if (stats := device.memory_stats())]
     if memory:
         detail += f", {min(memory) / GIB:.1f} GiB each"
-    fault = unsupported(devices[0]) or overlooked(counted.platform)
-    if fault is None:
-        return Finding("devices", True, detail), counted
-    cause, fix = str(fault).rsplit("; ", 1)
-    return Finding("devices", False, f"{detail}; {cause}", fix), None
+    return Finding("devices", True, detail), counted
 
 
 def find_memory() -> Finding:
-    """Memory of the host."""
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     total, free = (int(fields[name].split()[0]) * 1024 / GIB for name in ("MemTotal", "MemAvailable"))
     return Finding("memory", None, f"{total:.1f} GiB, {free:.1f} of them free")

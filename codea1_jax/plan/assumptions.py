@@ -62,5 +62,4 @@ LAYER_SECONDS = {"cpu": 0.0, "gpu": 1.4e-4, "tpu": 0.0}
 
 
 def efficiency_of(hardware: Hardware) -> Efficiency:
-    """What is assumed of this kind of device."""
     return EFFICIENCY[hardware.platform]

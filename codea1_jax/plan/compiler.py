@@ -34,13 +34,8 @@ ENVIRONMENT = {
 
 WORKER = (sys.executable, "-m", "codea1_jax.plan.worker")
 
-Watch = Callable[[int, int, str, str | None], None]
-"""Called twice for every program, with how many of how many are done: as it begins, with None, and with its outcome."""
-
-
-def unwatched(_done: int, _total: int, _program: str, _outcome: str | None) -> None:
-    """A watch that shows nothing."""
-
+Report = Callable[[str], None]
+"""Gets a line whenever something begins or ends."""
 
 Shape = tuple[int, ...]
 """Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
@@ -65,8 +60,8 @@ class CompilerError(OSError):
 class Compiled:
     """What the compiler reports for one program; sizes in bytes on one device.
 
-    resident: what lies there meanwhile and is not an argument. received: from other devices in one call, by kind of
-    collective. expected: seconds of one call, by what they are spent on.
+    resident: what lies there meanwhile and is not an argument. received: from other devices in one call. seconds:
+    expected of one call.
     """
 
     resident: int
@@ -74,13 +69,8 @@ class Compiled:
     temporaries: int
     outputs: int
     aliased: int
-    received: Mapping[str, float]
-    expected: Mapping[str, float]
-
-    @property
-    def seconds(self) -> float:
-        """Expected of one call."""
-        return sum(self.expected.values())
+    received: float
+    seconds: float
 
     @property
     def memory(self) -> int:
@@ -105,7 +95,7 @@ def check_compiler(hardware: Hardware) -> None:
 
 
 def compile_programs(
-    config: Config, hardware: Hardware, names: Sequence[ProgramName], watch: Watch
+    config: Config, hardware: Hardware, names: Sequence[ProgramName], report: Report
 ) -> dict[ProgramName, Outcome]:
     """Compiles these programs of a step, one after another.
 
@@ -117,7 +107,7 @@ def compile_programs(
 
     def finish(name: ProgramName, outcome: Outcome) -> None:
         results[name] = outcome
-        watch(len(results), len(names), str(name), str(outcome))
+        report(f"{len(results)}/{len(names)} {name}: {outcome}")
 
     while waiting := [name for name in names if name not in results]:
         job = {"config": config.model_dump(mode="json"), "topology": hardware.name, "programs": waiting}
@@ -129,7 +119,7 @@ def compile_programs(
                 if "begun" in answer:
                     phase, shape = answer["begun"]
                     at_work = ProgramName(Phase(*phase), tuple(shape))
-                    watch(len(results), len(names), str(at_work), None)
+                    report(f"{len(results) + 1}/{len(names)} compiling {at_work}")
                 elif at_work is not None:
                     finish(at_work, _outcome(at_work, answer))
                     at_work = None
@@ -142,7 +132,6 @@ def compile_programs(
 
 @contextmanager
 def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], str]]]:
-    """A worker's answers, and a function that returns what else it has written."""
     environment = os.environ | ENVIRONMENT
     with tempfile.TemporaryFile("w+") as errors:
         pipe = subprocess.PIPE
@@ -164,7 +153,6 @@ def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], 
 
 
 def _outcome(name: ProgramName, figures: dict[str, Any]) -> Outcome:
-    """Raises CompilerError if the program could not be made for another reason than memory."""
     if "error" not in figures:
         return Compiled(**figures)
     if "RESOURCE_EXHAUSTED" in figures["error"]:

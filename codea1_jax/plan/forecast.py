@@ -63,7 +63,6 @@ class Calls:
 
     @property
     def count(self) -> Number:
-        """All of them."""
         return sum(self.shapes.values())
 
     @property
@@ -82,7 +81,6 @@ class StepCalls:
 
     @property
     def drawn(self) -> Number:
-        """Tokens that are sampled."""
         return sum(group.drawn for groups in self.sampled.values() for group in groups)
 
     def smaller_programs(self, run: PlannedRun) -> list[ProgramName]:
@@ -96,7 +94,6 @@ class StepCalls:
 
 
 def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
-    """The shape of a phase's largest program."""
     match phase.kind:
         case "prefill":
             return (run.step_capacity(phase.owner).prefill_buckets[-1],)
@@ -194,22 +191,19 @@ def attention_flops(run: PlannedRun, phase: Phase, pairs: Number) -> Number:
 
 def expected_seconds(
     run: PlannedRun, hardware: Hardware, phase: Phase, calls: Calls, compiled: Mapping[ProgramName, Outcome]
-) -> Mapping[str, float]:
-    """Seconds of a phase in a step, by what they are spent on; empty if its largest program was refused."""
-    spent, run = dict[str, float](), run.for_phase(phase)
-    if calls.read:
-        spent["cache"] = cache_seconds(run, hardware, calls.read)
-    if calls.pairs:
-        spent["attention"] = attention_seconds(run, hardware, phase, calls.pairs)
+) -> float:
+    """Seconds of a phase in a step; 0 if its largest program was refused."""
+    run = run.for_phase(phase)
+    seconds = calls.host_seconds + cache_seconds(run, hardware, calls.read)
+    seconds += attention_seconds(run, hardware, phase, calls.pairs)
     made = {name.shape: each for name, each in compiled.items() if name.phase == phase and isinstance(each, Compiled)}
     for shape, count in calls.shapes.items():
         # The fastest program that is large enough; the largest has no shape.
         fitting = [made[other] for other in made if not other or all(a >= b for a, b in zip(other, shape, strict=True))]
         if not fitting:
-            return {}
-        for resource, seconds in min(fitting, key=lambda program: program.seconds).expected.items():
-            spent[resource] = spent.get(resource, 0.0) + count * seconds
-    return {"host": calls.host_seconds} | spent
+            return 0.0
+        seconds += count * min(program.seconds for program in fitting)
+    return seconds
 
 
 def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls) -> float:

@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +64,6 @@ class Instruction:
 
     @property
     def loop(self) -> tuple[str, str] | None:
-        """A loop's condition and body."""
         match = _LOOP.search(self.text) if self.operation == "while" else None
         return None if match is None else (match[1], match[2])
 
@@ -162,7 +160,6 @@ def _stride(body: Sequence[Instruction], counter: int) -> int:
 
 
 def arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
-    """The element type and the sizes of each array of a written shape."""
     written = _ARRAY.findall(_LAYOUT.sub("", shape))
     return [(dtype, tuple(int(size) for size in sizes.split(",") if size)) for dtype, sizes in written]
 
@@ -198,16 +195,13 @@ class Collective:
         return self.times * self.size * factor
 
 
-def received_bytes(program: str) -> dict[str, float]:
-    """Bytes that each device receives in one call of a compiled program, by kind of collective."""
-    total: defaultdict[str, float] = defaultdict(float)
-    for collective in find_collectives(program):
-        total[collective.kind] += collective.received
-    return dict(total)
+def received_bytes(program: str) -> float:
+    """Bytes that each device receives in one call of a compiled program (`Compiled.as_text()`)."""
+    return sum(collective.received for collective in find_collectives(program))
 
 
 def find_collectives(program: str) -> list[Collective]:
-    """Every collective of a compiled program (`Compiled.as_text()`). Raises UnreadableProgram."""
+    """Raises UnreadableProgram."""
     parsed, collectives = parse(program), dict[tuple[str, str], Collective]()
     for execution in executions(parsed):
         instruction = execution.instruction
@@ -232,7 +226,6 @@ def find_collectives(program: str) -> list[Collective]:
 
 
 def _computes_before_done(computation: Sequence[Instruction], start: Instruction) -> bool:
-    """Whether anything runs between a collective's start and the instruction that waits for it."""
     after = computation[computation.index(start) + 1 :]
     meanwhile = itertools.takewhile(lambda instruction: start.name not in instruction.operands, after)
     return any(instruction.operation in COMPUTING for instruction in meanwhile)

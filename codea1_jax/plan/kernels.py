@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from codea1_jax.common.chips import Chip, Hardware
 from codea1_jax.plan.assumptions import Efficiency, efficiency_of
 from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, find_collectives, parse
-
-Kind = Literal["matrix", "attention", "cache", "memory"]
 
 ENTERED = frozenset(("conditional", "call", "async-start"))
 KERNELS = frozenset(("fusion", "custom-call", "copy", "transpose", "convert", "dot", "convolution", "reduce", "sort"))
 KERNELS |= {"gather", "scatter", "dynamic-slice", "dynamic-update-slice", "concatenate", "broadcast", "select", "rng"}
 # Custom calls that compute nothing: they reserve memory, give it another name, or stand for a collective.
 MARKS = re.compile(r'custom_call_target="(?!__cudnn|__cublas|__gpu|__onednn|tpu_custom_call|Sharding|TopK)')
-# Kernels written in Pallas, by what their names or targets contain. What they compute depends on numbers.
-PALLAS: dict[str, Kind] = {"paged_attention": "cache", "flash_forward": "attention", "flash_backward": "attention"}
+# Kernels written in Pallas, by what their names or targets contain. What they compute depends on numbers: `forecast`
+# counts it.
+PALLAS = re.compile(r"paged_attention|flash_forward|flash_backward")
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
@@ -45,33 +42,29 @@ class Kernel:
     """
 
     name: str
-    kind: Kind
     bytes: int
     flops: int
     cycles: int | None
     times: int
 
 
-def expected_seconds(program: str, hardware: Hardware) -> dict[str, float]:
-    """Seconds of one call of a compiled program (`Compiled.as_text()`), by what they are spent on.
+def expected_seconds(program: str, hardware: Hardware) -> float:
+    """Seconds of one call of a compiled program (`Compiled.as_text()`). Raises UnreadableProgram.
 
-    exchange: what devices wait for each other beyond what they compute meanwhile. Raises UnreadableProgram.
+    Devices wait for each other beyond what they compute meanwhile.
     """
     chip, efficiency = hardware.chip, efficiency_of(hardware)
-    spent: defaultdict[str, float] = defaultdict(float)
-    for kernel in find_kernels(program):
-        spent[kernel.kind] += kernel.times * _kernel_seconds(kernel, chip, efficiency)
-        spent["launch"] += kernel.times * efficiency.launch
-    computing = sum(spent.values())
+    computing = sum(
+        kernel.times * (_kernel_seconds(kernel, chip, efficiency) + efficiency.launch)
+        for kernel in find_kernels(program)
+    )
     waiting = {True: 0.0, False: 0.0}  # by whether something is computed meanwhile
     for collective in find_collectives(program):
         waiting[collective.hidden] += collective.received / (chip.interconnect * efficiency.interconnect)
-    spent["exchange"] = waiting[False] + max(0.0, waiting[True] - computing)
-    return dict(spent)
+    return max(computing, waiting[True]) + waiting[False]
 
 
 def _kernel_seconds(kernel: Kernel, chip: Chip, efficiency: Efficiency) -> float:
-    """One run: as many cycles as the compiler estimates, or what its FLOPs or its bytes take, whichever is longer."""
     if kernel.cycles is not None:
         return kernel.cycles / chip.clock
     return max(kernel.flops / (chip.flops * efficiency.matrix), kernel.bytes / (chip.bandwidth * efficiency.memory))
@@ -90,21 +83,13 @@ def find_kernels(text: str) -> Iterator[Kernel]:
             continue  # `collectives` counts it
         if instruction.operation == "custom-call" and MARKS.search(instruction.text):
             continue
-        if (pallas := _pallas(instruction)) is not None:
-            yield Kernel(instruction.name, pallas, 0, 0, None, execution.times)
+        if instruction.operation == "custom-call" and PALLAS.search(f"{instruction.name} {instruction.text}"):
+            yield Kernel(instruction.name, 0, 0, None, execution.times)
             continue
         operands = [here[name].shape for name in instruction.operands if name in here]
         flops = _matrix_flops(program, instruction, operands)
-        kind: Kind = "matrix" if flops or _convolves(program, instruction) else "memory"
         moved = _moved(program, instruction, operands)
-        yield Kernel(instruction.name, kind, moved, flops, int(cycles[1]) if cycles else None, execution.times)
-
-
-def _pallas(instruction: Instruction) -> Kind | None:
-    if instruction.operation != "custom-call":
-        return None
-    text = f"{instruction.name} {instruction.text}"
-    return next((kind for mark, kind in PALLAS.items() if mark in text), None)
+        yield Kernel(instruction.name, moved, flops, int(cycles[1]) if cycles else None, execution.times)
 
 
 def _matrix_flops(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
@@ -120,12 +105,6 @@ def _matrix_flops(program: Program, instruction: Instruction, operands: Sequence
         for line in lines:
             flops += _matrix_flops(program, line, [shapes[name] for name in line.operands if name in shapes])
     return flops
-
-
-def _convolves(program: Program, instruction: Instruction) -> bool:
-    """Whether it is, or calls, what XLA for TPU makes of a matrix product; its FLOPs need not be known."""
-    lines = (line for callee in instruction.called for line in program.computations[callee])
-    return instruction.operation == "convolution" or any(_convolves(program, line) for line in lines)
 
 
 def _moved(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
@@ -145,7 +124,6 @@ def _moved(program: Program, instruction: Instruction, operands: Sequence[str]) 
 
 
 def _read(value: Instruction, uses: dict[str, list[Instruction]]) -> int:
-    """Bytes of a fusion's parameter, or of another name for it, that the fusion reads."""
     whole, read = sum(array_bytes(value.shape)), 0
     for use in uses.get(value.name, ()):
         if use.operation in _SLICING and use.operands[0] == value.name:

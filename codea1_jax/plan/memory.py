@@ -126,7 +126,6 @@ def check_fits_here(config: Config) -> str:
 
 
 def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
-    """What to change where a phase does not fit."""
     run = run.for_phase(phase)
     if resident(run) + run.master_bytes > available:
         if run.shards < run.batch_shards * run.tensor:

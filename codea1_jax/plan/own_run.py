@@ -7,7 +7,7 @@ misses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import yaml
@@ -27,8 +27,9 @@ from codea1_jax.plan.workload import evaluation_loads
 from data_pipeline import Problem
 from data_pipeline.reading import hold_out
 
-FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 4
-FEWEST_STEPS, ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 20, 40, 400, 10
+FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 8
+STEPS_AN_EPOCH = 20  # should have, so that a step's questions are as many as allow this
+ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 60, 400, 10
 MOST_STEPS_ON_CPU = 60  # there a step is a minute or more
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 POINTS = 10  # of every curve, besides the one before training
@@ -57,8 +58,7 @@ class Known:
     """What a run is chosen by. source, directory, model: as the configuration will name them.
 
     problems: those that can be used. thinks: the chat template asks whether the model is to think. free: bytes of the
-    disk. hours: that the run may take at most; None: what the questions are worth. jailed: nothing is judged without a
-    jail.
+    disk. jailed: nothing is judged without a jail.
     """
 
     source: str
@@ -70,17 +70,14 @@ class Known:
     thinks: bool
     hardware: Hardware
     free: int
-    hours: float | None = None
     jailed: bool = True
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it runs on a CPU."""
         return self.hardware.platform == CPU
 
     @property
     def where(self) -> str:
-        """The hardware, in words."""
         return counted(self.hardware.chip.host_cores, "CPU core") if self.on_cpu else self.hardware.name
 
     def keeps(self, run: PlannedRun) -> int | None:
@@ -106,7 +103,6 @@ class OwnRun:
 
     @property
     def config(self) -> Config:
-        """The configuration."""
         return self.run.config
 
     @property
@@ -116,18 +112,11 @@ class OwnRun:
         return self.settings if self.base is None else {"compose": Setting([self.base], why)} | self.settings
 
     @property
-    def epoch(self) -> int:
-        """Steps of an epoch."""
-        return len(self.train) // self.config.train.questions
-
-    @property
     def every(self) -> int:
-        """Steps from one evaluation to the next."""
         return max(1, self.steps // POINTS)
 
     @property
     def evaluations(self) -> int:
-        """Evaluations, with that before training and that after the last step."""
         return -(-self.steps // self.every) + 1
 
     @property
@@ -138,12 +127,11 @@ class OwnRun:
 
     @property
     def checkpoint(self) -> int:
-        """Bytes of a checkpoint."""
         return saved(self.config, self.run.shapes)
 
 
 def choose(known: Known) -> OwnRun:
-    """The run. Raises UserError where questions, hours, memory or disk do not suffice for any."""
+    """The run. Raises UserError where questions, memory or disk do not suffice for any."""
     if len(known.problems) < FEWEST_QUESTIONS:
         raise UserError(
             f"{known.source} has {counted(len(known.problems), 'usable question')}; a run takes at least "
@@ -155,22 +143,22 @@ def choose(known: Known) -> OwnRun:
             f"{known.source} has too few different solutions: {len(train)} of its questions would be trained on and "
             f"{len(heldout)} held out, for all questions of one solution are on one side"
         )
-    common = {**_identity(known), **split, **_played(known)}
-    for questions in _batches(known, len(train)):  # fewer a step, where the hours hold too few steps
-        reason = f"a step's, so that an epoch has {len(train) // questions} steps"
-        draft = _draft(known, {**common, "train.questions": Setting(questions, reason)}, train, heldout)
-        if draft.steps >= min(ENOUGH_STEPS, MOST_EPOCHS * draft.epoch):
-            break
-    if draft.steps < FEWEST_STEPS:
-        least = replace(draft, steps=FEWEST_STEPS).seconds / 3600
-        raise UserError(
-            f"{FEWEST_STEPS} steps, the fewest that show a trend, are forecast to take {least:.1f} h on "
-            f"{known.where}; give it more hours"
-            + ("" if parameters(known.shape) < TINY else ", or take a smaller model")
-        )
-    settings = {**draft.settings, **_schedule(draft), **_saves(known, draft)}
-    config = load(Config, draft.base, as_overrides(settings))
-    return replace(draft, settings=settings, run=replace(draft.run, config=config))
+    largest = 4 if known.on_cpu else 64
+    sizes = (size for size in (64, 32, 16, 8) if size <= largest and len(train) // size >= STEPS_AN_EPOCH)
+    questions = next(sizes, 4)  # a group is judged by four
+    reason = f"a step's, so that an epoch has {len(train) // questions} steps"
+    settings = {**_identity(known), **split, **_played(known), "train.questions": Setting(questions, reason)}
+    base, settings, run = _laid_out(known, settings)
+    slower, loads = 1.0 if known.on_cpu else SLOWER, evaluation_loads(run.config, len(heldout))
+    step = slower * estimated_seconds(run, known.hardware, FILL)
+    evaluation = slower * sum(estimated_sampling(run, known.hardware, each, FILL) for each in loads)
+    epoch = len(train) // questions
+    enough = -(-ENOUGH_STEPS // epoch) * epoch  # whole epochs
+    steps = min(MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS, MOST_EPOCHS * epoch, enough)
+    draft = OwnRun(base, settings, run, train, heldout, steps, step, evaluation)
+    settings = {**settings, **_schedule(draft), **_saves(known, draft)}
+    config = load(Config, base, as_overrides(settings))
+    return replace(draft, settings=settings, run=replace(run, config=config))
 
 
 # --- what is asked, and how long the answers may be ------------------------------------------------------
@@ -248,32 +236,6 @@ def _whole(tokens: int) -> int:
 # --- how it learns, and on what -----------------------------------------------------------------------------
 
 
-def _batches(known: Known, trained: int) -> Iterator[int]:
-    """Questions of a step, the largest first: an epoch should have FEWEST_STEPS, and a group is judged by four."""
-    largest = 4 if known.on_cpu else 64
-    sizes = [size for size in (64, 32, 16, 8, 4) if size <= largest]
-    yield from (size for size in sizes if trained // size >= FEWEST_STEPS or size == 4)
-
-
-def _draft(known: Known, settings: Settings, train: Sequence[Problem], heldout: Sequence[Problem]) -> OwnRun:
-    base, settings, run = _laid_out(known, settings)
-    slower, loads = 1.0 if known.on_cpu else SLOWER, evaluation_loads(run.config, len(heldout))
-    step = slower * estimated_seconds(run, known.hardware, FILL)
-    evaluation = slower * sum(estimated_sampling(run, known.hardware, each, FILL) for each in loads)
-    draft = OwnRun(base, settings, run, train, heldout, 1, step, evaluation)
-    return replace(draft, steps=_steps(known, draft))
-
-
-def _steps(known: Known, draft: OwnRun) -> int:
-    """Whole epochs with enough steps, or fewer where the hours do not hold these."""
-    enough = -(-60 // draft.epoch) * draft.epoch
-    most = min(MOST_STEPS, MOST_EPOCHS * draft.epoch, enough, MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS)
-    if known.hours is None:
-        return most
-    within = (n for n in range(most, 0, -1) if replace(draft, steps=n).seconds <= known.hours * 3600)
-    return next(within, 0)
-
-
 def _laid_out(known: Known, settings: Settings) -> tuple[str | None, dict[str, Setting], PlannedRun]:
     """The settings with how they learn and a layout that fits: of all parameters, else of adapters."""
     hardware = known.hardware
@@ -348,7 +310,7 @@ def _cpu_layout(
 
 
 def _schedule(draft: OwnRun) -> Settings:
-    steps, epochs = draft.steps, draft.steps / draft.epoch
+    steps, epochs = draft.steps, draft.steps / (len(draft.train) // draft.config.train.questions)
     length = (
         {"train.epochs": Setting(int(epochs), f"{steps} steps")}
         if epochs.is_integer()

@@ -57,19 +57,19 @@ class Work:
     received: Number = 0
     useful: Number = 0
 
-    def seconds(self, hardware: Hardware, reached: Efficiency = PEAK) -> dict[str, float]:
-        """Of one call, by resource, where devices reach that much of their published figures; they overlap."""
+    def seconds(self, hardware: Hardware, reached: Efficiency = PEAK) -> float:
+        """Of one call, by the resource that it waits for, at this share of the published figures; resources overlap."""
         chip = hardware.chip
-        return {
-            "compute": self.flops / (chip.flops * hardware.devices * reached.matrix),
-            "memory": self.traffic / (chip.bandwidth * reached.memory),
-            "interconnect": self.received / (chip.interconnect * reached.interconnect),
-        }
+        return max(
+            self.flops / (chip.flops * hardware.devices * reached.matrix),
+            self.traffic / (chip.bandwidth * reached.memory),
+            self.received / (chip.interconnect * reached.interconnect),
+        )
 
 
 def step_seconds(table: Mapping[Phase, Work], hardware: Hardware) -> float:
     """The least that a step of this table takes; judging is left out."""
-    return sum(work.calls * max(work.seconds(hardware).values()) for work in table.values())
+    return sum(work.calls * work.seconds(hardware) for work in table.values())
 
 
 def forward_flops(model: Architecture, groups: Sequence[Group]) -> Number:
@@ -93,7 +93,6 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
 
 
 def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
-    """The phases in which a load is sampled."""
     model, lora, role, capacity = run.model, run.config.lora_of(load.policy), load.role, run.capacity(load)
     packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples

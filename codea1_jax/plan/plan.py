@@ -10,7 +10,7 @@ from codea1_jax.common.chips import Hardware
 from codea1_jax.config import Config
 from codea1_jax.models.flops import Number
 from codea1_jax.plan.assumptions import COPIED_PER_SECOND, JUDGED_PER_CORE, START_SECONDS, WRITTEN_PER_SECOND
-from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Watch, compile_programs
+from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Report, compile_programs
 from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, sampling_calls, step_calls, waiting_seconds
 from codea1_jax.plan.memory import refuse_what_cannot_fit, saved, suggested_fix
 from codea1_jax.plan.phases import Work, ideal_table, layout_table, step_seconds
@@ -22,33 +22,21 @@ from codea1_jax.plan.workload import QUESTIONS, Phase, draw_groups, evaluation_l
 class Row:
     """One phase of the plan.
 
-    work: at its largest. seconds: of one call by resource, none of which can be undercut. compiled: its largest
-    program. calls: expected in a step. expected: seconds of these calls, by what they are spent on; empty if the
-    compiler refused the phase. fix: what to change if it does not fit.
+    work: at its largest. seconds: the least of one call. compiled: its largest program. calls: expected in a step.
+    expected_seconds: of these calls; 0 if the compiler refused the phase. fix: what to change if it does not fit.
     """
 
     phase: Phase
     work: Work
-    seconds: Mapping[str, float]
+    seconds: float
     compiled: Outcome
     calls: Number
-    expected: Mapping[str, float]
+    expected_seconds: float
     fix: str | None
 
     @property
-    def bound(self) -> str:
-        """The resource that the phase waits for."""
-        return max(self.seconds, key=lambda resource: self.seconds[resource])
-
-    @property
     def step_seconds(self) -> float:
-        """The least seconds of all the phase's calls in a step."""
-        return self.work.calls * self.seconds[self.bound]
-
-    @property
-    def expected_seconds(self) -> float:
-        """Of all its calls in a step."""
-        return sum(self.expected.values())
+        return self.work.calls * self.seconds
 
     @property
     def memory(self) -> int | None:
@@ -61,8 +49,8 @@ class Plan:
     """All phases of a step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
-    expected lengths are drawn. limit: seconds of a step at least, whatever the layout and
-    the programs. judging: seconds that a step waits for verdicts and scores.
+    expected lengths are drawn. limit: seconds of a step at least, whatever the layout and the programs. judging:
+    seconds that a step waits for verdicts and scores.
     """
 
     run: PlannedRun
@@ -75,7 +63,6 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether every phase does."""
         return all(row.fix is None for row in self.rows)
 
     @property
@@ -90,7 +77,6 @@ class Plan:
 
     @property
     def whole(self) -> WholeRun:
-        """What the run is expected to take, evaluations, saves and start included; only if it fits."""
         return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, self.call_seconds)
 
     @property
@@ -119,11 +105,10 @@ class Plan:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens drawn in a step, by its expected seconds."""
         return self.step.drawn / self.expected_seconds
 
 
-def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> Plan:
+def make_plan(config: Config, hardware: Hardware, fill: float, report: Report) -> Plan:
     """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
 
     Raises:
@@ -134,13 +119,13 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
     table, step = layout_table(run, fill), step_calls(run, fill)
-    compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], watch)
+    compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], report)
     rows = []
     for phase, work in table.items():
         calls, largest = step.calls.get(phase, Calls({})), compiled[ProgramName(phase)]
         received, fits = 0.0, False
         if isinstance(largest, Compiled):  # the compiler alone knows what a call exchanges
-            received, fits = sum(largest.received.values()), largest.memory <= hardware.chip.memory
+            received, fits = largest.received, largest.memory <= hardware.chip.memory
         rows.append(
             Row(
                 phase=phase,
@@ -148,7 +133,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
                 seconds=replace(work, received=received).seconds(hardware),
                 compiled=largest,
                 calls=calls.count,
-                expected=expected_seconds(run, hardware, phase, calls, compiled),
+                expected_seconds=expected_seconds(run, hardware, phase, calls, compiled),
                 fix=None if fits else suggested_fix(run, phase, hardware.chip.memory),
             )
         )
@@ -171,17 +156,16 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "floor_seconds": plan.floor,
         "expected_seconds": plan.expected_seconds,
         "limit_seconds": plan.limit,
-        "phases": {str(row.phase): _entry(row) for row in plan.rows},
-    }
-
-
-def _entry(row: Row) -> dict[str, Any]:
-    return {
-        "memory": row.memory,
-        "calls": row.calls,
-        "floor_seconds": row.step_seconds,
-        "expected_seconds": row.expected_seconds,
-        "fix": row.fix,
+        "phases": {
+            str(row.phase): {
+                "memory": row.memory,
+                "calls": row.calls,
+                "floor_seconds": row.step_seconds,
+                "expected_seconds": row.expected_seconds,
+                "fix": row.fix,
+            }
+            for row in plan.rows
+        },
     }
 
 

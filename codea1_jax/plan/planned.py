@@ -51,12 +51,10 @@ class Plans:
 
 
 def read_plans(file: Path = FILE) -> Plans:
-    """What was found out so far."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
     return Plans(tree["compilers"], {name: Planned(**plan) for name, plan in tree["plans"].items()}, tree["hours"])
 
 
 def write_plans(plans: Plans, file: Path = FILE) -> None:
-    """Replaces what was found out before."""
     text = yaml.safe_dump(asdict(plans), sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
     file.write_text(HEAD + text, encoding="utf-8")

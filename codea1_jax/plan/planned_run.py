@@ -49,7 +49,6 @@ class PlannedRun:
     tensor: int
 
     def for_policy(self, policy: str) -> PlannedRun:
-        """The same run with this policy's model."""
         return replace(self, policy=policy)
 
     def for_phase(self, phase: Phase) -> PlannedRun:
@@ -59,22 +58,18 @@ class PlannedRun:
 
     @property
     def model(self) -> Architecture:
-        """The policy's."""
         return self.shapes[self.policy]
 
     @property
     def settings(self) -> ModelConfig:
-        """The policy's section of the configuration."""
         return self.config.models[self.policy]
 
     @property
     def replicas(self) -> int:
-        """Copies of the model."""
         return self.batch_shards * self.tensor // self.shards
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number that is computed with."""
         return 2 if self.settings.compute_dtype == "bfloat16" else 4
 
     @property

@@ -69,7 +69,6 @@ class Program:
     resident: int
 
     def lower(self) -> Lowered:
-        """For arguments of these shapes."""
         return self.lower_with(*self.arguments)
 
 
@@ -164,7 +163,6 @@ def _sampling(
 
 
 def _numbers(*shape: int, dtype: Any = np.int32) -> Any:
-    """An array that comes from the host."""
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
@@ -174,7 +172,6 @@ def _packed_prompts(capacity: Capacity, tokens: int) -> PackedPrompts:
 
 
 def _decoding_state(capacity: Capacity, rows_per_shard: int) -> tuple[ResidentPrompts, Rows, Controls]:
-    """What a block of that many rows is given besides parameters and cache."""
     rows, slots = rows_per_shard * capacity.batch_shards, capacity.slots
     each, one = _numbers(rows), _numbers(dtype=np.float32)
     return (
@@ -213,7 +210,6 @@ def _learning(
         return trained if lora is None else with_adapters(shared, flatten(trained))
 
     def programs_of(kind: Kind) -> Iterator[tuple[ProgramName, Any]]:
-        """The programs of a phase, each with a micro-batch."""
         for name in names[Phase(kind, run.policy)]:
             yield name, _placed(BatchWriter(*name.shape).batch if name.shape else fullest, mesh, **scored)
 
@@ -237,7 +233,6 @@ def _learning(
 
 
 def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> Any:
-    """A batch on the devices, scored by the old policy and the reference if there are such phases."""
     scored = batch.mask
     full = replace(batch, old_logprobs=scored if old else None, reference_logprobs=scored if ref else None)
     here = batch_sharding(mesh)

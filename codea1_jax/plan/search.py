@@ -18,11 +18,11 @@ from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.plan.assumptions import HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS, efficiency_of
-from codea1_jax.plan.compiler import CompilerError, unwatched
+from codea1_jax.plan.compiler import CompilerError, Report
 from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.memory import least_memory, resident
 from codea1_jax.plan.phases import Work, layout_table, sampling_table
-from codea1_jax.plan.plan import Plan, make_plan
+from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned_run import PlannedRun, make_planned_run, model_shape
 from codea1_jax.plan.workload import Load, Phase, sampling_loads, training_loads
 
@@ -38,7 +38,6 @@ LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped pl
 SPARE = 0.6 * GIB
 USED = 0.97  # of the memory: what the compiler adds is not known before
 PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
-Report = Callable[[str], None]
 Reload = Callable[[Sequence[str]], Config]
 
 
@@ -56,7 +55,6 @@ class Layout:
     optimizer_offloaded: bool
 
     def overrides(self, config: Config) -> list[str]:
-        """As on the command line."""
         replica, fsdp, tensor = self.mesh
         chosen = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
         if sampling_loads(config):
@@ -68,59 +66,42 @@ class Layout:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout as overrides, none for the one given, and its plan; or why there is none."""
+    """A layout as overrides, none for the one given. seconds: expected of a step; infinite if it does not fit."""
 
     overrides: tuple[str, ...]
-    plan: Plan | None
-    refused: str = ""
+    seconds: float
 
     @property
     def fits(self) -> bool:
-        """Whether the compiler finds room for all of its programs."""
-        return self.plan is not None and self.plan.fits
-
-    @property
-    def seconds(self) -> float:
-        """Expected of a step; infinite if it does not fit."""
-        return self.plan.expected_seconds if self.plan is not None and self.plan.fits else float("inf")
-
-    def __str__(self) -> str:
-        if self.plan is None:
-            return self.refused
-        return f"{self.seconds:.4g} s" if self.fits else "does not fit"
+        return math.isfinite(self.seconds)
 
 
 def search(config: Config, hardware: Hardware, fill: float, reload: Reload, report: Report) -> list[Candidate]:
     """Candidates that were compiled, the shortest expected step first.
 
-    reload: the same configuration with these overrides. report: gets a line for each thing that is done.
+    reload: the same configuration with these overrides. report: gets a line for each candidate.
     Raises UserError if no layout fits by arithmetic.
     """
     ranked = rank(config, hardware, fill, reload)
     if not ranked:
         raise UserError(f"no layout fits {hardware.name}: take more chips, adapters (lora) or a smaller model")
 
-    def planned(layout: Layout | None) -> Candidate:
-        overrides = () if layout is None else tuple(layout.overrides(config))
+    def compiled(layout: Layout | None) -> Candidate:
+        overrides, seconds = () if layout is None else tuple(layout.overrides(config)), math.inf
         try:
-            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched))
+            plan = make_plan(reload(overrides), hardware, fill, lambda line: None)
+            seconds = plan.expected_seconds if plan.fits else math.inf
+            outcome = f"{seconds:.4g} s" if plan.fits else "does not fit"
         except (UserError, CompilerError) as error:
-            return Candidate(overrides, None, str(error))
-
-    def tried(layout: Layout | None) -> Candidate:
-        """Its plan; one that the compiler finds a little too large is tried once more, smaller."""
-        candidate = planned(layout)
-        if layout is not None and candidate.plan is not None and not candidate.fits:
-            smaller = _smaller(layout, candidate.plan, config)
-            candidate = candidate if smaller is None else planned(smaller)
-        report(f"{' '.join(candidate.overrides) or 'as given'}: {candidate}")
-        return candidate
+            outcome = str(error)
+        report(f"{' '.join(overrides) or 'as given'}: {outcome}")
+        return Candidate(overrides, seconds)
 
     # By arithmetic recomputing layers only costs time. But what is kept instead crosses the memory twice, and how often
     # it is copied the compiler alone knows: on v6e, which computes fast for its bandwidth, keeping takes longer.
     candidates = dict.fromkeys([None, *ranked[:COMPILED], replace(ranked[0], remat="full")])
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
-        return sorted(pool.map(tried, candidates), key=lambda candidate: candidate.seconds)
+        return sorted(pool.map(compiled, candidates), key=lambda candidate: candidate.seconds)
 
 
 def rank(config: Config, hardware: Hardware, fill: float, reload: Reload) -> list[Layout]:
@@ -212,7 +193,7 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
         if passes:
             tokens = own.fullest_batch(phase.owner).tokens.size / own.batch_shards
             sums = passes * _sums(own, hardware, tokens, times=1)
-        total += work.calls * (max(gathering.seconds(hardware, efficiency_of(hardware)).values()) + sums + HOST_SECONDS)
+        total += work.calls * (gathering.seconds(hardware, efficiency_of(hardware)) + sums + HOST_SECONDS)
     return total
 
 
@@ -222,11 +203,10 @@ def estimated_sampling(run: PlannedRun, hardware: Hardware, load: Load, fill: fl
     table = sampling_table(run, load, fill)
     decoding = _decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill)
     rest = table.values()
-    return decoding + sum(work.calls * (max(work.seconds(hardware, reached).values()) + HOST_SECONDS) for work in rest)
+    return decoding + sum(work.calls * (work.seconds(hardware, reached) + HOST_SECONDS) for work in rest)
 
 
 def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill: float) -> float:
-    """All blocks: as many rows as there are pages for, and apart from the rest what they read of the cache."""
     capacity = run.capacity(load)
     block, shards = capacity.block, capacity.batch_shards
     prompt, response = fill * load.prompt, fill * load.response
@@ -235,7 +215,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill:
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
     moving = replace(work, traffic=block * run.compute_param_bytes)
-    call = max(moving.seconds(hardware, efficiency_of(hardware)).values())
+    call = moving.seconds(hardware, efficiency_of(hardware))
     call = max(call, block * run.model.num_layers * LAYER_SECONDS[hardware.platform])
     call += _sums(run, hardware, block * capacity.rows / shards, times=block)
     read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
@@ -252,7 +232,6 @@ def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> flo
 
 
 def _packings(config: Config, micro_batch: float) -> dict[str, tuple[int, int]]:
-    """Each policy's row length and tokens of a micro-batch of that many longest sequences."""
     packings = {}
     for policy, loads in training_loads(config).items():
         longest = max(load.length for load in loads)
@@ -261,16 +240,3 @@ def _packings(config: Config, micro_batch: float) -> dict[str, tuple[int, int]]:
         rows = max(1, min(int(micro_batch / LONGEST_ROW), ENOUGH_TOKENS // row))
         packings[policy] = (row, rows * row)
     return packings
-
-
-def _smaller(layout: Layout, plan: Plan, config: Config) -> Layout | None:
-    """Less of what did not fit; None if nothing is left to take."""
-    if any(row.fix is not None and not row.phase.is_sampling for row in plan.rows):
-        now = _packings(config, layout.micro_batch)
-        for size in reversed(MICRO_BATCHES):  # of which the largest may be the same for long sequences
-            packings = _packings(config, size)
-            if all(packings[policy] < now[policy] for policy in now):
-                return replace(layout, micro_batch=size)
-        return replace(layout, remat="full") if layout.remat != "full" else None
-    fewer = int(0.9 * layout.cache_tokens) // 100_000 * 100_000
-    return replace(layout, cache_tokens=fewer) if fewer else None

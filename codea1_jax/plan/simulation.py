@@ -71,7 +71,6 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Ke
 
 
 def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
-    """Tokens in the cache that a step's rows look at: each prompt's once, and every row's own."""
     rows, shards = schedule.rows(), capacity.batch_shards
     own = np.where(rows.active, rows.num_generated, 0).reshape(shards, -1).sum(axis=1)
     slot = np.where(rows.active, rows.place, -1).reshape(shards, -1) // capacity.width  # -1 stays -1
@@ -97,29 +96,21 @@ def simulate_packing(
     groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int, kernels: Kernels | None
 ) -> tuple[MiniBatch, ...]:
     """Each of a step's mini-batches, as the packer makes it."""
-    packed = [pack(_examples(part), packing, shards) for part in _parts(groups, mini_batches)]
+    each = max(1, -(-len(groups) // mini_batches))
+    parts = (groups[start : start + each] for start in range(0, len(groups), each))
+    packed = [pack(_examples(part), packing, shards) for part in parts]
     return tuple(
         MiniBatch(
             Counter(map(batch_shape, batches)),
-            sum(computed_pairs(batch_sight(batch), kernels, shards) for batch in batches),
+            sum(computed_pairs(Sight(batch.segment_ids, batch.parents), kernels, shards) for batch in batches),
         )
         for batches in packed
     )
 
 
-def batch_sight(batch: PackedBatch) -> Sight:
-    """What the places of a micro-batch see."""
-    return Sight(batch.segment_ids, batch.parents)
-
-
 def batch_shape(batch: PackedBatch) -> BatchShape:
     """Rows, places and targets of a micro-batch."""
     return (*batch.tokens.shape, batch.targets.shape[1])
-
-
-def _parts(groups: tuple[Group, ...], count: int) -> list[tuple[Group, ...]]:
-    each = max(1, -(-len(groups) // count))
-    return [groups[start : start + each] for start in range(0, len(groups), each)]
 
 
 def _examples(groups: Sequence[Group]) -> list[Example]:

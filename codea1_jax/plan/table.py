@@ -19,22 +19,18 @@ COLUMNS = (
 
 
 def plan_table(plan: Plan, title: str) -> Table:
-    """A line for each phase."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("phase", "GiB/chip", "calls", "bound by", "s/step ≥", "s/step expected", "mostly"):
-        words = name in ("phase", "bound by", "mostly")
-        table.add_column(name, justify="left" if words else "right", no_wrap=True)
+    for name in ("phase", "GiB/chip", "calls", "s/step ≥", "s/step expected"):
+        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
     for row in plan.rows:
         memory = str(row.compiled) if row.memory is None else _gib(row.memory)
-        mostly = max(row.expected, key=row.expected.__getitem__, default="")
         seconds = f"{row.step_seconds:.3g}", f"{row.expected_seconds:.3g}"
         style = None if row.fix is None else "red"
-        table.add_row(str(row.phase), memory, f"{row.calls:.0f}", row.bound, *seconds, mostly, style=style)
+        table.add_row(str(row.phase), memory, f"{row.calls:.0f}", *seconds, style=style)
     return table
 
 
 def conclusion(plan: Plan) -> list[str]:
-    """What the table comes to, line by line."""
     lines = [f"{row.phase} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
     share = "their longest" if plan.fill == 1 else f"{plan.fill:.0%} of their longest on average"
     least = f"a step with prompts and responses at {share}: no less than {plan.floor:.4g} s (judging left out)"
@@ -57,7 +53,6 @@ def conclusion(plan: Plan) -> list[str]:
 
 
 def _peak(plan: Plan) -> str:
-    """GiB of the phase that needs most."""
     return _gib(max(row.memory or 0 for row in plan.rows))
 
 
@@ -66,7 +61,6 @@ def _gib(size: int | float) -> str:
 
 
 def planned(plan: Plan) -> Planned:
-    """The plan in the figures that are kept."""
     fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
     return Planned(
         hardware=plan.hardware.name,
@@ -83,7 +77,6 @@ def planned(plan: Plan) -> Planned:
 
 
 def markdown(plans: Mapping[str, Planned]) -> str:
-    """A line a plan."""
     rows = [
         (
             *(name, plan.hardware, "yes" if plan.fits else "no"),

@@ -100,11 +100,8 @@ def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dic
     except jax.errors.JaxRuntimeError as error:
         return {"error": str(error)}
     program = compiled["program"]
-    return {
-        **compiled["memory"],
-        "received": received_bytes(program),
-        "expected": expected_seconds(program, hardware),
-    }
+    figures = {"received": received_bytes(program), "seconds": expected_seconds(program, hardware)}
+    return compiled["memory"] | figures
 
 
 def _compile(lowered: Lowered) -> dict[str, Any]:
@@ -137,7 +134,6 @@ def compile_cached(source: str, devices: str, compile_: Callable[[], dict[str, A
 
 
 def compilers() -> str:
-    """The installed compilers and their versions."""
     installed = []
     for package in COMPILERS:
         with suppress(PackageNotFoundError):

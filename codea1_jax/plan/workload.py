@@ -33,7 +33,6 @@ class Phase(NamedTuple):
 
     @property
     def is_sampling(self) -> bool:
-        """Whether it draws samples; the others learn from them."""
         return self.kind in ("weights", "prefill", "insert", "decode", "evaluate")
 
     def __str__(self) -> str:
@@ -49,7 +48,6 @@ class Group:
 
     @property
     def drawn(self) -> Number:
-        """Tokens of all responses."""
         return sum(self.responses)
 
     @property
@@ -85,7 +83,6 @@ class Load:
 
 
 def sampling_loads(config: Config) -> list[Load]:
-    """What is sampled in a step, role by role."""
     method, rollout, questions = METHODS[config.method.name], config.rollout, config.train.questions
     if method.supervised:
         return []

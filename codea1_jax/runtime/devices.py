@@ -114,8 +114,12 @@ def unsupported(device: Any) -> UserError | None:
 
 
 def overlooked(platform: str) -> DeviceUnavailable | None:
-    """Why JAX uses `platform`, the CPU, though it has found an accelerator; None if it has not."""
-    for name, kind in (("cuda", "an NVIDIA GPU"), ("tpu", "a TPU")) if platform == "cpu" else ():
+    """Why JAX uses `platform`, the CPU, though an accelerator is here; None if there is none.
+
+    Without a TPU on the bus a libtpu that does not start says nothing: it may be installed to plan for TPUs.
+    """
+    accelerators = {"cuda": "an NVIDIA GPU", **({"tpu": "a TPU"} if tpus()[0] else {})}
+    for name, kind in accelerators.items() if platform == "cpu" else ():
         reason = _why_not(name)
         if reason is not None and not re.search(_ABSENT, reason):
             return DeviceUnavailable(

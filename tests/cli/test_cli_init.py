@@ -52,7 +52,7 @@ def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(mode
     assert "21 questions to train on, 4 held out; 50 steps of 4" in found and "advice" not in found
     assert cli.main(["train", "mine", "--dry-run"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == config.model_dump(mode="json")
-    card = ("--data", "own.jsonl", "--model", str(model), "--topology", "rtx-4090", "--hours", "2")
+    card = ("--data", "own.jsonl", "--model", str(model), "--topology", "rtx-4090")
     assert cli.main(["init", "card", *card]) == 0
     assert load(Config, "card").hardware == "rtx-4090:1"
     assert cli.main(["init", "mine", "--data", "own.jsonl"]) == 2
@@ -66,7 +66,6 @@ def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(mode
     ("options", "refusal"),
     [
         (("--topology", "abacus"), "abacus is not known hardware"),
-        (("--hours", "0"), "argument --hours: 0 is not a number of hours"),
         (("--data", "nothing.jsonl"), "--data: "),
         (("--model", "plain"), "plain has no chat template"),
     ],

@@ -60,13 +60,11 @@ def test_a_card_gets_cuda_and_kodcode_once(commands):
     assert any("Qwen/Qwen2.5-Coder-1.5B-Instruct" in words for words in printed)
 
 
-def test_questions_model_and_hours_are_ones_own_and_what_is_done_is_not_repeated(commands, tmp_path):
+def test_questions_and_model_are_ones_own_and_what_is_done_is_not_repeated(commands, tmp_path):
     (tmp_path / "own.jsonl").touch()
-    printed = commands(str(tmp_path / "own.jsonl"), MODEL="a/model", HOURS="1", card=True)
+    printed = commands(str(tmp_path / "own.jsonl"), MODEL="a/model", card=True)
     (init,) = (words[2:] for words in printed if words[1] == "init")
-    assert init == [
-        *(f"{tmp_path}/out", "--data", f"{tmp_path}/own.jsonl", "--model", "a/model", "--hours", "1"),
-    ]
+    assert init == [f"{tmp_path}/out", "--data", f"{tmp_path}/own.jsonl", "--model", "a/model"]
     (tmp_path / "out" / "exported-code").mkdir(parents=True)
     (tmp_path / "out" / "config.yaml").touch()
     again = steps(commands(str(tmp_path / "own.jsonl"), card=True))

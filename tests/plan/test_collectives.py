@@ -87,11 +87,7 @@ def test_loops_multiply_and_spread_out_collectives_count_once():
         Collective("collective-permute", size=6, group=2, times=4, hidden=False),  # it is waited for at once
         Collective("all-gather", size=80, group=2, times=1, hidden=True),
     ]
-    assert received_bytes(PROGRAM) == {
-        "all-gather": 5 * 512 * 3 / 4 + 40,
-        "reduce-scatter": 5 * 400 * 3 / 4,
-        "collective-permute": 4 * 6,
-    }
+    assert received_bytes(PROGRAM) == 5 * 512 * 3 / 4 + 40 + 5 * 400 * 3 / 4 + 4 * 6
 
 
 def test_a_loop_without_a_limit_is_no_guess():
@@ -124,4 +120,4 @@ def test_five_gathered_matrices_are_received_by_three_quarters():
     environment = os.environ | ENVIRONMENT
     done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"all-gather": 5 * 1024 * 1024 * 2 * 3 / 4}
+    assert json.loads(done.stdout.splitlines()[-1]) == 5 * 1024 * 1024 * 2 * 3 / 4

@@ -51,12 +51,15 @@ def held_out(chosen: OwnRun, problems: Sequence[Problem]) -> tuple[int, int]:
     return len(train), len(heldout)
 
 
-@pytest.mark.parametrize("count", [20, 200, 1000, 20_000])
+@pytest.mark.parametrize("count", [20, 200, 20_000])
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count, tmp_path):
+def test_a_run_fits_its_device_and_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count, tmp_path):
     facts = known(case, count)
     chosen = choose(facts)
     config, counts = chosen.config, held_out(chosen, facts.problems)
+    held = max(least_memory(make_planned_run(config, facts.hardware)).values())
+    assert held <= facts.hardware.chip.memory * 0.875
+    assert (config.lora is not None) == (case in ("1.5b on 24 GB", "7b on 80 GB"))  # only where all do not fit
     steps = config.train.total_steps(counts[0])
     assert steps == chosen.steps >= 40
     warm = min(10, math.ceil(config.code.optimizer.warmup_share * steps))
@@ -71,15 +74,6 @@ def test_a_run_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count
     assert all("  # " in line for line in file.read_text().splitlines()[1:] if not line.endswith(":"))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_run_fits_its_device_and_trains_adapters_only_where_all_parameters_do_not(case):
-    facts = known(case)
-    config = choose(facts).config
-    held = max(least_memory(make_planned_run(config, facts.hardware)).values())
-    assert held <= facts.hardware.chip.memory * 0.875
-    assert (config.lora is not None) == (case in ("1.5b on 24 GB", "7b on 80 GB"))
-
-
 def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():
     roomy, tight = choose(known(free=130 * GIB)), choose(known(free=100 * GIB))
     assert (roomy.config.checkpoint.keep_last, tight.config.checkpoint.keep_last) == (2, 1)
@@ -87,20 +81,6 @@ def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():
     assert adapters.config.lora is not None and adapters.checkpoint < GIB
     with pytest.raises(UserError, match=r"own/run: two checkpoints take .* GiB, and 0\.1 are free; make room"):
         choose(known(free=GIB // 10))
-
-
-def test_hours_bound_the_steps_and_then_the_questions_of_a_step():
-    unbounded = choose(known())
-    whole = unbounded.seconds / 3600
-    short, tight = (choose(known(hours=share * whole)) for share in (0.8, 0.4))
-    assert short.config.train.questions == unbounded.config.train.questions and 40 <= short.steps < unbounded.steps
-    assert tight.config.train.questions < short.config.train.questions and tight.steps >= 40
-    assert short.seconds <= 0.8 * unbounded.seconds and tight.seconds <= 0.4 * unbounded.seconds
-    assert choose(known(hours=10 * whole)).steps == unbounded.steps  # hours make no run longer
-    with pytest.raises(
-        UserError, match=r"20 steps, the fewest that show a trend, are forecast to take .* on 2 CPU cores"
-    ):
-        choose(known("smollm2 on two cores", hours=0.25))
 
 
 def test_what_no_run_can_be_made_of_is_refused_in_a_line():

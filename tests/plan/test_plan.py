@@ -51,8 +51,8 @@ LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
 PARAMETERS = 2 * LAYER + 256 + 358 * 256
 
 
-def silent(done, total, program, outcome):
-    """A watch that looks away."""
+def silent(line):
+    """Shows nothing."""
 
 
 def refused(capsys, *arguments):
@@ -67,7 +67,7 @@ def compiled_plan():
     """The plan, and what was told of its programs on the way."""
     config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", "eval.top_p=0.9", *SMALL])
     seen = []
-    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda *step: seen.append(step))
+    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, seen.append)
     return plan, seen
 
 
@@ -77,13 +77,13 @@ def small_plan():
     return compiled_plan()
 
 
-def fast_compiler(config, hardware, names, watch):
+def fast_compiler(config, hardware, names, report):
     """Every program takes a millisecond for matrices and holds a megabyte; top-p takes longer."""
-    for done, name in enumerate(names):
-        watch(done, len(names), str(name), None)
-        watch(done + 1, len(names), str(name), "compiled")
-    spent = {name: {"matrix": 0.002 if name.phase.kind == "evaluate" else 0.001} for name in names}
-    return {name: Compiled(2**20, 0, 0, 0, 0, {}, spent[name]) for name in names}
+    for done, name in enumerate(names, start=1):
+        report(f"{done}/{len(names)} compiling {name}")
+        report(f"{done}/{len(names)} {name}: compiled")
+    spent = {name: 0.002 if name.phase.kind == "evaluate" else 0.001 for name in names}
+    return {name: Compiled(2**20, 0, 0, 0, 0, received=0.0, seconds=spent[name]) for name in names}
 
 
 @pytest.fixture
@@ -95,16 +95,14 @@ def uncompiled_plan(monkeypatch):
 def smaller_of_compiled(plan, seen):
     """The smaller programs. Every program, the largest of each phase first, was reported as it began and ended."""
     names = [str(row.phase) for row in plan.rows]
-    begun, ended = (
-        [program for *_, program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
-    )
+    begun = [line.partition(" compiling ")[2] for line in seen[::2]]
+    ended = [line.partition(" ")[2].partition(":")[0] for line in seen[1::2]]
     learning = ["score-old code", "score-ref code", "gradient code", "clear code", "update code"]
     assert names == ["weights code", "prefill code", "insert code", "decode code", "evaluate code", *learning]
     assert plan.fits
     smaller = [str(name) for name in plan.step.smaller_programs(plan.run)]
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
-    assert [done for done, *_ in seen] == [(i + 1) // 2 for i in range(2 * len(begun))]
-    assert {total for _, total, *_ in seen} == {len(begun)}
+    assert [line.split()[0] for line in seen] == [f"{i // 2 + 1}/{len(begun)}" for i in range(2 * len(begun))]
     return smaller
 
 
@@ -148,11 +146,10 @@ def test_the_gradient_of_a_micro_batch_moves_at_least_each_matrix_once(small_pla
     rows = {str(row.phase): row.compiled for row in plan.rows}
     matrices = 2 * (256 * 256 * 4 + 3 * 256 * 512)
     once = matrices * 2 / 2 / 2  # bfloat16, split over tensor; the other half comes from the other chip of fsdp
-    assert once <= sum(rows["weights code"].received.values()) < 2 * once
-    assert sum(rows["score-ref code"].received.values()) >= once
-    assert sum(rows["gradient code"].received.values()) >= 2 * once
-    assert sum(rows["update code"].received.values()) < 1000  # the gradient's norm
-    assert all(row.expected["matrix"] > 0 for row in plan.rows if row.phase.kind == "gradient")
+    assert once <= rows["weights code"].received < 2 * once
+    assert rows["score-ref code"].received >= once
+    assert rows["gradient code"].received >= 2 * once
+    assert rows["update code"].received < 1000  # the gradient's norm
     # Drawing by top-p looks at the whole vocabulary again and again.
     assert plan.call_seconds[Phase("evaluate", "code")] > plan.call_seconds[Phase("decode", "code")]
 
@@ -164,7 +161,7 @@ def test_the_plan_says_how_fast_a_step_can_be(uncompiled_plan):
     assert evaluate.calls == evaluate.expected_seconds == evaluate.step_seconds == 0
     block = plan.call_seconds[Phase("evaluate", "code")] - plan.call_seconds[Phase("decode", "code")]
     assert block == pytest.approx(0.001)
-    assert plan.floor == pytest.approx(sum(row.work.calls * max(row.seconds.values()) for row in plan.rows))
+    assert plan.floor == pytest.approx(sum(row.work.calls * row.seconds for row in plan.rows))
     assert plan.tokens_per_second * plan.expected_seconds == pytest.approx(plan.step.drawn)
     # A step is expected to take longer than nothing could undercut, and every phase has its share.
     phases = sum(row.expected_seconds for row in plan.rows)
@@ -283,7 +280,7 @@ def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
         load(Config, "micro/golden", lora),
         ["score-ref code", "gradient code", "clear code", "update code"],
     )
-    wanted = [ProgramName(Phase.named(phase)) for phase in phases]
+    wanted = [ProgramName(Phase(*phase.split())) for phase in phases]
     rows = {str(name): row for name, row in compile_programs(config, find_hardware("v5e:2x2"), wanted, silent).items()}
     base, moments = PARAMETERS * 2 / 4, 2 * 4 * 2 * 8 * (8 * 256 + 3 * (256 + 512))
     assert rows["score-ref code"].arguments == pytest.approx(base, rel=0.1)
@@ -313,7 +310,7 @@ def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
 
 
 @pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_h100"])
-def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
+def test_a_cache_and_what_is_sampled_from_take_the_bytes_that_their_arrays_have(preset):
     config = load(Config, preset)
     run = make_planned_run(config, find_hardware(config.hardware))
     capacity, width = run.capacity(sampling_loads(config)[1]), reader_for(run.platform).width(run.model.head_dim)
@@ -321,11 +318,6 @@ def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
     store = capacity.pages * run.model.num_kv_heads * capacity.block * width
     assert run.cache(capacity) == 2 * run.model.num_layers * store * 2 / run.batch_shards / heads
 
-
-@pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_v5p"])
-def test_what_is_sampled_from_takes_the_bytes_that_its_arrays_have(preset):
-    config = load(Config, preset)
-    run = make_planned_run(config, find_hardware(config.hardware))
     arrays = jax.tree.leaves(abstract_decode_params(Transformer(run.model, jnp.dtype("bfloat16")), one_device_mesh()))
     assert run.compute_param_bytes * run.tensor == sum(x.size * x.dtype.itemsize for x in arrays)
 
@@ -354,17 +346,13 @@ def test_a_refusal_says_what_to_change(overrides, fix, capsys):
     assert fix in refused(capsys, "plan", "7b/a1_v5e", *overrides)
 
 
-def test_unknown_hardware_is_refused_by_naming_what_is_known(capsys):
+def test_hardware_that_is_unknown_not_stated_or_not_what_the_mesh_is_for_is_refused(capsys):
     for name in ("v9:2x2", "v5e", "v5e:2x2x2", "v5p:4x4", "h100:0", "v5e:0x4"):
         line = refused(capsys, "plan", "micro/a1", "--topology", name)
         assert name in line and all(chip in line for chip in CHIPS)
 
-
-def test_a_preset_for_no_hardware_asks_for_some(capsys):
     assert "pass --topology" in refused(capsys, "plan", "micro/a1")
 
-
-def test_a_mesh_that_does_not_fit_is_refused(capsys):
     assert "mesh.fsdp=3" in refused(capsys, "plan", "micro/a1", "--topology", "v5e:2x2", "mesh.fsdp=3")
 
 
@@ -384,7 +372,7 @@ def worker(monkeypatch, script):
 CONFIG = load(Config, "micro/a1")
 HARDWARE = find_hardware("v5e:2x2")
 SIZES = {"resident": 1, "arguments": 2, "temporaries": 3, "outputs": 4, "aliased": 4}
-FIGURES = {**SIZES, "received": {}, "expected": {"memory": 0.5, "launch": 0.25}}
+FIGURES = {**SIZES, "received": 0.0, "seconds": 0.75}
 A, B = Phase("clear", "code"), Phase("decode", "code")
 WANTED = [ProgramName(A), ProgramName(B, (16, 8)), ProgramName(B)]
 
@@ -422,15 +410,10 @@ for name in json.load(sys.stdin)["programs"]:
 
 
 def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
-    worker(
-        monkeypatch,
-        "print(json.dumps({'begun': [['clear', 'code'], []]}), flush=True); sys.exit('no such instruction')",
-    )
+    begun = "print(json.dumps({'begun': [['clear', 'code'], []]}), flush=True)"
+    worker(monkeypatch, f"{begun}; sys.exit('no such instruction')")
     with pytest.raises(CompilerError, match="no such instruction"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)
-
-
-def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
     worker(monkeypatch, "print(json.dumps({'refused': 'v5e:2x2 is not known hardware'}))")
     with pytest.raises(UserError, match="v5e:2x2 is not known hardware"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)

@@ -60,23 +60,22 @@ def test_a_tensor_axis_divides_the_heads():
     assert all(replica * fsdp * tensor == 8 and 12 % tensor == 0 for replica, fsdp, tensor in meshes)
 
 
-def plan_of(run, seconds, fits, phase=DECODING):
+def plan_of(run, seconds, fits):
     """A plan of one phase that takes that long."""
     fix = None if fits else "lower rollout.cache_tokens"
-    row = Row(phase, layout_table(run)[phase], {"memory": 1.0}, "needs 2 of 1", 1, {"memory": float(seconds)}, fix)
+    row = Row(DECODING, layout_table(run)[DECODING], 1.0, "needs 2 of 1", 1, float(seconds), fix)
     return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}, {}), 1.0, 0.0)
 
 
-def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):
-    given, compiled = reload(()), []
+def test_the_compilers_figures_choose(monkeypatch, ranked):
+    given = reload(())
 
     def plan(config, hardware, fill, watch):
-        compiled.append(config)
         run = make_planned_run(config, hardware)
         if config == given:
             return plan_of(run, 100, fits=True)
         if config.rollout.rows == ranked[0].rows:
-            return plan_of(run, 50, fits=config.rollout.cache_tokens < ranked[0].cache_tokens)
+            return plan_of(run, 50, fits=config.model.remat == ranked[0].remat)
         if config.rollout.rows == ranked[1].rows:
             raise CompilerError("no such tile")
         return plan_of(run, 75, fits=True)
@@ -86,45 +85,13 @@ def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(mon
     found = search(given, HARDWARE, 0.25, reload, lines.append)
     recomputing = ranked[0].remat != "full"  # then the best is also compiled with recomputation
     assert len(found) == 1 + min(COMPILED, len(ranked)) + recomputing
-    assert len(compiled) == len(found) + 1 + recomputing and len(lines) == len(found)
+    assert len(lines) == len(found)
     assert found[0].seconds == 50 and f"rollout.rows={ranked[0].rows}" in found[0].overrides
-    assert reload(found[0].overrides).rollout.cache_tokens == pytest.approx(0.9 * ranked[0].cache_tokens, rel=0.15)
+    assert found[-1].seconds == float("inf")
     assert any(candidate.overrides == () for candidate in found)  # the layout as given competes
-    failed = next(candidate for candidate in found if candidate.plan is None)
-    assert not failed.fits and str(failed) == "no such tile"
-
-
-def test_a_gradient_that_is_too_large_is_tried_with_fewer_tokens_of_every_policy(monkeypatch):
-    given, tokens = reload(()), []
-
-    def plan(config, hardware, fill, watch):
-        if config != given:
-            tokens.append([policy.packing.micro_batch_tokens for policy in (config.code, config.test)])
-        return plan_of(make_planned_run(config, hardware), 100, config == given, Phase("gradient", "test"))
-
-    largest = searching.Layout((1, 1, 1), 64, 600_000, 64.0, "full", optimizer_offloaded=False)
-    monkeypatch.setattr(searching, "make_plan", plan)
-    monkeypatch.setattr(searching, "rank", lambda *_: [largest])
-    search(given, HARDWARE, 0.25, reload, lambda line: None)
-    # 64 longest sequences are as many tokens as 4: of 1.5B's lengths several rows of these exceed what is enough
-    (code, test), (fewer_code, fewer_test) = tokens
-    assert fewer_code < code and fewer_test < test
-
-
-def test_a_smaller_try_that_fails_leaves_the_other_layouts(monkeypatch, ranked):
-    given = reload(())
-
-    def plan(config, hardware, fill, watch):
-        if config == given:
-            return plan_of(make_planned_run(config, hardware), 100, fits=True)
-        if config.rollout.cache_tokens in {layout.cache_tokens for layout in ranked}:
-            return plan_of(make_planned_run(config, hardware), 50, fits=False)
-        raise CompilerError("no such tile")
-
-    monkeypatch.setattr(searching, "make_plan", plan)
-    best, *others = search(given, HARDWARE, 0.25, reload, lambda line: None)
-    assert best.overrides == () and best.fits
-    assert others and not any(candidate.fits for candidate in others)
+    failed = {" ".join(candidate.overrides) for candidate in found if not candidate.fits}
+    assert {line.removesuffix(": no such tile") for line in lines if line.endswith(": no such tile")} <= failed
+    assert any(line.endswith(": no such tile") for line in lines)
 
 
 def test_a_model_that_fits_no_layout_is_refused():

@@ -99,6 +99,20 @@ def test_an_accelerator_that_does_not_start_is_not_replaced_by_the_cpu(monkeypat
     assert overlooked("gpu") is None
 
 
+@pytest.mark.parametrize("chips", [0, 4])
+def test_a_libtpu_that_does_not_start_matters_only_where_there_is_a_tpu(chips, monkeypatch):
+    def fail(platform):
+        raise RuntimeError(
+            f"Unknown backend {platform}. Available backends are ['cpu']"
+            if platform == "cuda"
+            else "Backend 'tpu' failed to initialize: ABORTED: lockfile.. Available backends are ['cpu']"
+        )
+
+    monkeypatch.setattr(jax, "devices", fail)
+    monkeypatch.setattr("codea1_jax.runtime.devices.tpus", lambda: (chips, chips))
+    assert (overlooked("cpu") is not None) == bool(chips)
+
+
 def test_the_chips_of_a_tpu_are_counted_on_the_bus(tmp_path):
     for index, (vendor, device) in enumerate([("0x1ae0", "0x005e")] * 4 + [("0x1ae0", "0x0042"), ("0x8086", "0x005e")]):
         (tmp_path / str(index)).mkdir()

@@ -30,15 +30,13 @@ SIZES = (
     {"kv_heads": 2, "group": 8, "head_dim": 128, "samples": 200},
 )
 KERNELS = (2, 2, 5)  # of 200 samples, four for a prompt
-QUICK = (SIZES[1], SIZES[0] | {"samples": 100})
-QUICK_KERNELS = (2, 3)
 EVALUATED = tuple(
     {"kv_heads": kv_heads, "group": 8, "head_dim": 128, "samples": samples}
     for kv_heads in (2, 4)
     for samples in (1, 32, 200)
 )
 EVALUATED_KERNELS = (2, 2, 5, 2, 2, 8)
-SETS = {"quick": QUICK, "sizes": SIZES, "evaluated": EVALUATED}
+SETS = {"sizes": SIZES, "evaluated": EVALUATED}
 # What may have a store among its results and does not write it.
 PASSED_ON = {"parameter", "tuple", "get-tuple-element", "while", "bitcast", "opt-barrier"}
 

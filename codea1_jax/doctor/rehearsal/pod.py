@@ -36,16 +36,15 @@ class Pod:
     logs: Path
     compiled: Path  # the folder of compiled programs that they share, unless the user has named one
 
-    def command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
+    def _command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
         """The words of `codea1` as one of the processes; it does not outlive this one."""
-        cores = ",".join(map(str, sorted(os.sched_getaffinity(0)))) if hasattr(os, "sched_getaffinity") else "0"
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         hosts = (f"hosts.coordinator={address}", f"hosts.count={self.processes}", f"hosts.index={index}")
         own = hosts if self.processes > 1 else ()
         return [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax", *arguments, *own]
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of the processes."""
         own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         return own | {
             "JAX_PLATFORMS": "cpu",
@@ -63,7 +62,7 @@ class Pod:
         processes = []
         for index, log in enumerate(logs):
             with log.open("wb") as file:
-                command = self.command(index, arguments, address)
+                command = self._command(index, arguments, address)
                 processes.append(subprocess.Popen(command, env=self.environment, stdout=file, stderr=file))
         running = Running(processes, logs, time.monotonic() + seconds)
         try:
@@ -77,8 +76,6 @@ class Pod:
 
 @dataclass
 class Running:
-    """Processes at work."""
-
     processes: list[subprocess.Popen[bytes]]
     logs: list[Path]
     deadline: float
@@ -146,7 +143,7 @@ def steps_logged(run: Path) -> int:
 
 
 def _free_port() -> int:
-    """A port that is free, below those that the system gives to connections, one of which could take it meanwhile."""
+    # Below those that the system gives to connections, one of which could take it meanwhile.
     for port in random.SystemRandom().sample(range(10_000, 30_000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

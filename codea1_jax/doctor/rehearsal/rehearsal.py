@@ -6,28 +6,27 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-from etils import epath
 from jax.sharding import AbstractMesh
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, ModelConfig, dump
 from codea1_jax.doctor.rehearsal.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.doctor.rehearsal.shrink import STEPS, differences, shrink, shrunk_shape
+from codea1_jax.doctor.rehearsal.shrink import STEPS, shrink, shrunk_shape
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
-from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
+from codea1_jax.models.tokenizer import FILES, load_tokenizer
 from codea1_jax.models.weights import resolve
 from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.runtime.layout import MESH_AXES
-from codea1_jax.runtime.storage import REMOTE, check_writable
+from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.sources import check_sources
 
 RESULT = "rehearsal.json"
@@ -36,8 +35,8 @@ DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was st
 # What no rehearsal can show, and what shows it instead.
 NOT_REHEARSED = (
     "the accelerator's own kernels, its memory and its speed: codea1 plan",
-    "the weights: they are random here, of the shape above",
-    "prompts and responses longer than above, and more than a few rows at once",
+    "the weights: they are random here, of a smaller shape",
+    "prompts and responses as long as the run's, and more than a few rows at once",
     "the network between hosts, and what the launcher does there: python -m launch ... check",
 )
 
@@ -64,15 +63,9 @@ class Rehearsal:
     devices: int
     hosts: int
     directory: Path
-    smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """Of all stages, in turn."""
-        return [name for name, _ in self._plan()]
 
     def stages(self) -> Iterator[Stage]:
-        """Performs the stages in turn; the first that fails is the last. Raises UserError if it cannot begin."""
+        """Performs the stages in turn; the first that fails is the last."""
         for name, stage in self._plan():
             began = time.monotonic()
             try:
@@ -84,14 +77,12 @@ class Rehearsal:
                 return
 
     def document(self, stages: Sequence[Stage]) -> dict[str, Any]:
-        """What came of these stages, for machines."""
         done = {stage.name for stage in stages}
         return {
             "passed": [stage.name for stage in stages if stage.works],
             "failed": [stage.name for stage in stages if not stage.works],
-            "not_exercised": [*(name for name in self.names if name not in done), *NOT_REHEARSED],
+            "not_exercised": [*(name for name, _ in self._plan() if name not in done), *NOT_REHEARSED],
             "stages": [asdict(stage) for stage in stages],
-            "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in self.smaller],
         }
 
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
@@ -106,7 +97,6 @@ class Rehearsal:
             ("resumed on another mesh, SIGTERM", lambda: self._until_stopped("moved", 2, *self._other_mesh())),
             ("resumed to the end, evaluated, saved", self._to_the_end),
             *((f"export {name}", partial(self._export, name)) for name in policies),
-            *([("bucket", self._remove_checkpoints)] if self._in_bucket else []),
         ]
 
     # --- before anything runs -----------------------------------------------------------------------------
@@ -127,43 +117,32 @@ class Rehearsal:
 
     def _write_random(self, key: str, model: ModelConfig) -> str:
         assert model.pretrained is not None
-        tokenizer, real = find_tokenizer(model.pretrained), model_shape(model)
-        shape = shrunk_shape(real, self.config.mesh.shape(self.devices))
+        tokenizer = load_tokenizer(resolve(model.pretrained, FILES))
+        shape = shrunk_shape(model_shape(model), self.config.mesh.shape(self.devices))
         if tokenizer.vocab_size > shape.vocab_size:
             raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
         write_random_model(self.directory / key, shape, tokenizer, jnp.float32)
-        sizes = ((name, size, getattr(shape, name)) for name, size in asdict(real).items())
-        self.smaller += [(f"{key}: {name}", size, small) for name, size, small in sizes if size != small]
         return f"{key}: random weights, {shape.vocab_size:,} tokens"
 
     def _settings(self) -> str:
-        locations = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
+        locations: dict[str, Any] = {"run.directory": self._run, "checkpoint.directory": "null"}
         locations |= {f"{key}.pretrained": self.directory / key for key in self._pretrained}
         for name in self.config.models:
             if self.config.learners[name].start is not None:
                 own = f"{name}.model"
                 locations[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
-        stated = [f"{key}={location}" for key, location in locations.items() if location is not None]
+        stated = [f"{key}={location}" for key, location in locations.items()]
         replica, fsdp, _ = self.config.mesh.shape(self.devices)
         rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
-        self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in locations]
         write_atomically(self._preset, dump(rehearsed))
         return str(self._preset)
 
     def _checkpoints(self) -> str:
-        location = self._checkpoint_directory
+        location = self.config.checkpoint.directory
         if location is None:
             return "in the rehearsal's directory"
         check_writable(location)
-        self._remove_checkpoints()
-        return location
-
-    def _remove_checkpoints(self) -> str:
-        assert self._checkpoint_directory is not None
-        old = epath.Path(self._checkpoint_directory)
-        if old.exists():
-            old.rmtree()
-        return f"{old} is removed again"
+        return f"{location} can be written to; here they are in the rehearsal's directory"
 
     # --- the run ------------------------------------------------------------------------------------------
 
@@ -204,19 +183,6 @@ class Rehearsal:
         return self.directory / "run"
 
     @property
-    def _in_bucket(self) -> bool:
-        return (self.config.checkpoint.directory or "").startswith(REMOTE)
-
-    @property
-    def _checkpoint_directory(self) -> str | None:
-        """Next to where the run would save: in a bucket below rehearsal/."""
-        directory = self.config.checkpoint.directory
-        if directory is None or not self._in_bucket:
-            return None if directory is None else f"{directory.rstrip('/')}-rehearsal"
-        bucket, _, folder = directory.removeprefix(REMOTE).partition("/")
-        return f"{REMOTE}{bucket}/rehearsal/{folder}"
-
-    @property
     def _pod(self) -> Pod:
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
@@ -224,14 +190,10 @@ class Rehearsal:
 
     @property
     def _preset(self) -> Path:
-        """The rehearsed configuration, with which each stage can be repeated by hand."""
         return self.directory / "preset.yaml"
 
-    @contextmanager
-    def _running(self, pod: Pod, name: str, *overrides: str) -> Iterator[Running]:
-        arguments = ("train", str(self._preset), *overrides, "--resume")
-        with pod.running(name, arguments, STAGE_SECONDS) as running:
-            yield running
+    def _running(self, pod: Pod, name: str, *overrides: str) -> AbstractContextManager[Running]:
+        return pod.running(name, ("train", str(self._preset), *overrides, "--resume"), STAGE_SECONDS)
 
     def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
         """A mesh of half as many devices, in one process; of twice as many if their number is odd."""
@@ -240,14 +202,6 @@ class Rehearsal:
         sizes |= {"fsdp": 2 * sizes["fsdp"]} if halved is None else {halved: sizes[halved] // 2}
         pod = replace(self._pod, processes=1, devices=math.prod(sizes.values()))
         return pod, tuple(f"mesh.{axis}={size}" for axis, size in sizes.items())
-
-
-def find_tokenizer(pretrained: str) -> Tokenizer:
-    """The model's own tokenizer, from here or from the Hub. Raises UserError if there is none."""
-    try:
-        return load_tokenizer(resolve(pretrained, FILES))
-    except UserError as error:
-        raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {error}") from error
 
 
 def prepare(directory: Path) -> None:

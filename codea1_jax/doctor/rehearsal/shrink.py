@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from codea1_jax.config import Config
 from codea1_jax.config.presets import by_key
@@ -62,9 +61,3 @@ def shrink(config: Config, shards: int) -> list[str]:
     if config.eval.every:
         often["eval.every"] = STEPS
     return [f"{key}={value}" for key, value in {**smaller, **often}.items()]
-
-
-def differences(real: Config, rehearsed: Config) -> list[tuple[str, Any, Any]]:
-    """Every key whose value differs, with both values."""
-    before, after = (by_key(config.model_dump(mode="json")) for config in (real, rehearsed))
-    return [(key, before.get(key), value) for key, value in after.items() if value != before.get(key)]

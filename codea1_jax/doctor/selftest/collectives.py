@@ -17,7 +17,6 @@ _DEVICES = "devices"  # the mesh's only axis
 
 
 def collective_checks() -> Iterator[Check]:
-    """Every collective over all devices, if there are several."""
     if jax.device_count() > 1:
         yield from (Check(f"{name}, {jax.device_count()} devices", partial(_collective, name)) for name in COLLECTIVES)
 

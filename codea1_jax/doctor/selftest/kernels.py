@@ -81,7 +81,6 @@ def _short(kernels: Any) -> str:
 
 
 def _flash(name: str, kernels: Any, sizes: Sizes, dtype: DTypeLike, *, interpret: bool) -> Iterator[Row]:
-    """Mixed values and gradients over a packed row of shared prompts, against plain attention in float32."""
     sight, real = _packed_row(sizes.time)
     keys = jax.random.split(jax.random.key(0), 4)
     counts = sizes.heads, sizes.kv_heads, sizes.kv_heads, sizes.heads

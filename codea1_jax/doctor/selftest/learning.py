@@ -32,7 +32,6 @@ LOGPROB_ERROR = {"float32": 1e-5, "bfloat16": 0.012}
 
 
 def learning_checks(config: Config, shape: Architecture) -> Iterator[Check]:
-    """For a configuration whose model has this shape."""
     shallow = replace(shape, num_layers=min(LAYERS, shape.num_layers))
     for name, run in (("gradient twice", _twice), ("sampler and learner", _sampler_and_learner)):
         yield Check(name, partial(run, name, config, shallow))
@@ -70,7 +69,6 @@ def _random_groups(vocabulary: int) -> list[list[Trajectory]]:
 
 
 def _sampler_and_learner(name: str, config: Config, shape: Architecture) -> Iterator[Row]:
-    """Log-probabilities of what the sampler drew, as it gave them and as the learner computes them."""
     mesh = make_mesh(config.mesh)
     model, params, learner = _random_policy(config, shape, mesh)
     shards = batch_shards(mesh)
