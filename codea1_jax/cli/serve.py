@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "serve", help="serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)"
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a run, a model directory of either form or a Hub id")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a run, a model directory or a Hub id")
     parser.add_argument("--role", help="which of a run's policies: code or test")
     parser.add_argument("--name", help="what clients call the model; default: the last part of CHECKPOINT")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
