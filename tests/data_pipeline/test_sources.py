@@ -455,10 +455,13 @@ def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatc
 
 def test_kodcode_rows_are_read_whole_and_their_golden_tests_hold(rows):
     loaded = read(rows.kodcode)
-    assert (len(loaded.problems), len(loaded.refused)) in [(13, 1), (187, 16)]  # ours, and the real ones
+    assert (len(loaded.problems), len(loaded.refused)) in [(13, 1), (193, 10)]  # ours, and the real ones
     assert {refusal.reason for refusal in loaded.refused} == {"no test of the form assert call == value"}
+    of_nodes = [problem for problem in loaded.problems if problem.node_classes]
     for problem in loaded.problems:
-        for line in problem.golden_tests:
+        for line in () if problem in of_nodes else problem.golden_tests:
             namespace: dict = {}
             exec(problem.solution, namespace)
             exec(line, namespace)
+    with SandboxPool(workers=1) as judge:  # Python alone cannot call these: their tests write nodes as lists
+        assert failures(of_nodes, judge) == [None] * len(of_nodes)
