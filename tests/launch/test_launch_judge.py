@@ -82,5 +82,5 @@ def test_the_image_copies_existing_files_and_holds_the_whole_judge():
     sources = [word for line in text.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
     assert sources and all((ROOT / word).exists() for word in sources)
     copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
-    needed = {path.resolve().name for path in (ROOT / "judge").iterdir() if path.is_dir()}
+    needed = {path.resolve().name for path in (ROOT / "judge").iterdir() if path.is_symlink() and path.is_dir()}
     assert needed and needed | {"judge"} <= copied

@@ -26,6 +26,7 @@ WORDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile: bool = False) -> Path:
     """Writes metrics, rollouts of every tenth step, configuration, versions and summary."""
     rng = random.Random(seed)
+    run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / VERSIONS_FILE).write_text(json.dumps(versions()))
     config = {
         "model": {"width": 96, "layers": 4},

@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import sys
 import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.engine import JetStreamSampler
 from codea1_jax.training import judges
+from codea1_jax.training.checks import check_run
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
@@ -201,10 +201,11 @@ def test_the_presets_of_accelerators_sample_through_jetstream_and_those_of_two_c
     assert isinstance(sampler_of(preset), JetStreamSampler) == (not preset.startswith(("micro", "smollm2")))
 
 
-def test_without_jetstream_the_sampler_over_it_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream.engine", None)
-    with pytest.raises(UserError, match="pip install 'codea1-jax\\[jetstream\\]'"):
-        sampler_of("micro/a1", "rollout.engine=jetstream")
+def test_an_extra_that_is_not_installed_is_refused_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    config = load(Config, "micro/a1", ["rollout.engine=jetstream", f"run.directory={tmp_path / 'run'}"])
+    with pytest.raises(UserError, match=r"pip install 'codea1-jax\[jetstream\]', or set rollout\.engine=core$"):
+        check_run(config, resume=False)
 
 
 def test_a_question_without_a_prompt_of_its_own_is_named_before_anything_is_trained():
