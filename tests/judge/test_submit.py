@@ -222,7 +222,7 @@ def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service:
     """A row's own solution is right there as well; a program that exits before its asserts is right there alone."""
     rows = (real_rows.kodcode.parent / "rows" / "mbpp.jsonl").read_text().splitlines()
     for row in map(json.loads, rows):
-        solution = FORMAT.problem_of(row).solution
+        solution = FORMAT.problem_of(row, FORMAT.id_of(row)).solution
         assert ask(service, fenced(solution), row)[1]["accepted"] is True, row["id"]
         for wrong in ("pass", "import os\nos._exit(0)"):
             assert ask(service, fenced(wrong), row)[1]["accepted"] is False, row["id"]
