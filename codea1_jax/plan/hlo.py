@@ -197,7 +197,7 @@ class Collective:
 
 def received_bytes(program: str) -> float:
     """Bytes that each device receives in one call of a compiled program (`Compiled.as_text()`)."""
-    return sum(collective.received for collective in find_collectives(program))
+    return sum((collective.received for collective in find_collectives(program)), start=0.0)
 
 
 def find_collectives(program: str) -> list[Collective]:
