@@ -7,17 +7,18 @@ import contextlib
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from google.protobuf.json_format import MessageToDict
 from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
-from sandbox import Task
+from data_pipeline.rows import document
 
 FORMAT_VERSION = "1.5.0"
 SPLIT = "train"
@@ -34,16 +35,8 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         super().__init__(config=config, data_dir=directory, file_format="array_record")
 
     def _info(self) -> tfds.core.DatasetInfo:
-        kinds = {
-            str: tfds.features.Text(),
-            tuple[str, ...]: tfds.features.Sequence(tfds.features.Text()),
-            Task: tfds.features.Text(),
-            float: tfds.features.Text(),  # its float features keep 32 bits
-        }
-        features = {field.name: kinds[field.type] for field in fields(Problem)}  # type: ignore[index]
-        return self.dataset_info_from_configs(
-            features=tfds.features.FeaturesDict(features), description="Programming problems with solutions."
-        )
+        features = _features([field.name for field in fields(Problem)])
+        return self.dataset_info_from_configs(features=features, description="Programming problems with solutions.")
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         return {SPLIT: self._generate_examples()}
@@ -59,6 +52,17 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         super()._download_and_prepare(dl_manager, download_config)
         for shard in sorted(Path(self.data_path).glob("*.array_record-*")):
             _rewrite_deterministically(shard)
+
+
+def _features(names: Collection[str]) -> tfds.features.FeaturesDict:
+    text = tfds.features.Text()  # of floats as well: its float features keep 32 bits
+    return tfds.features.FeaturesDict(
+        {
+            field.name: tfds.features.Sequence(text) if field.type == tuple[str, ...] else text
+            for field in fields(Problem)
+            if field.name in names
+        }
+    )
 
 
 def write(directory: str | Path, name: str, problems: Sequence[Problem]) -> Path:
@@ -83,13 +87,20 @@ def write(directory: str | Path, name: str, problems: Sequence[Problem]) -> Path
 def read(path: str | Path) -> tuple[Problem, ...]:
     """The problems of a written dataset, in TFDS's own shuffled but constant order.
 
-    Raises ValueError if the dataset does not hold problems.
+    Raises ValueError if the dataset does not hold problems. What TFDS reads may name any module, which it imports, so
+    features are compared with those that `write` would have written.
     """
-    builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
     kinds = {field.name: field.type for field in fields(Problem)}
     required = {field.name for field in fields(Problem) if field.default is MISSING}
-    if not required <= set(builder.info.features) <= kinds.keys():
+    file = Path(path) / "features.json"
+    stated: Any = document({file.name: file.read_text()}, file.name)
+    try:
+        names = set(stated["featuresDict"]["features"])
+    except (TypeError, KeyError):
+        names = set()
+    if not required <= names or MessageToDict(_features(names).to_proto()) != stated:
         raise ValueError(f"{path}: a TFDS dataset, but not of problems")
+    builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
     examples = (example for split in builder.info.splits for example in builder.as_data_source(split))
     return tuple(
         Problem(**{name: _decoded(value, kinds[name]) for name, value in example.items()}) for example in examples

@@ -108,8 +108,8 @@ class Tokenizer:
                 if (self.source / name).exists():
                     shutil.copyfile(self.source / name, directory / name)
             declared = json.loads(generation.read_text()) if generation.exists() else {}
-            if not {"eos_token_id", "pad_token_id"} <= declared.keys():
-                _write_json(generation, self.special_ids | declared)
+            if not self.special_ids.items() <= declared.items():
+                _write_json(generation, declared | self.special_ids)
             return
         self.hf.save_pretrained(directory)
         _write_json(generation, self.special_ids)
@@ -127,15 +127,14 @@ class Tokenizer:
 def load_tokenizer(directory: Path, enable_thinking: bool | None = None) -> Tokenizer:
     """Reads a tokenizer from a local Hugging Face model directory.
 
-    The ids that end a response come from `generation_config.json` (an instruct model has several), else from
-    the tokenizer itself. Raises UserError, naming the file, if one cannot be read or none names such an id; and if
-    `enable_thinking` is given, but the chat template does not ask for it.
+    The ids that end a response are the tokenizer's own, which ends a turn and comes first, and those that
+    `generation_config.json` adds. Raises UserError, naming the file, if one cannot be read or none names such an id;
+    and if `enable_thinking` is given, but the chat template does not ask for it.
     """
     hf: Any = _read_tokenizer(directory)  # whose ids may be of any type to a type checker
     generation = directory / "generation_config.json"
-    ends = _declared_ends(generation)
-    if not ends and hf.eos_token_id is not None:
-        ends = (hf.eos_token_id,)
+    own = () if hf.eos_token_id is None else (hf.eos_token_id,)
+    ends = tuple(dict.fromkeys((*own, *_declared_ends(generation))))
     if not ends:
         raise UserError(f"{generation}: no eos_token_id there nor in tokenizer_config.json; name what ends a response")
     pad_id = hf.pad_token_id if hf.pad_token_id is not None else ends[-1]
@@ -157,7 +156,7 @@ def _read_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     # Where tokenizer.json is there, not AutoTokenizer, which swaps in the model type's own class and its normalizer.
     kind: Any = PreTrainedTokenizerFast if files == ["tokenizer.json"] else AutoTokenizer
     try:
-        return kind.from_pretrained(directory)
+        return kind.from_pretrained(directory, trust_remote_code=False)
     except Exception as error:  # the library raises Exception itself for what it cannot read
         reason = " ".join(str(error).split())
         raise UserError(f"{directory / files[0]}: not a tokenizer that can be read ({reason})") from error

@@ -171,6 +171,24 @@ def test_a_dataset_that_an_earlier_version_wrote_is_read_with_what_it_lacks_by_d
     assert tfds_files.read(path) == (Problem(*row, source="mine"),)
 
 
+def test_features_of_a_dataset_import_nothing(tmp_path, monkeypatch):
+    path = tfds_files.write(tmp_path, "problems", micro.problems("train", 2, seed=0))
+    (tmp_path / "chosen.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = path / "features.json"
+    written = file.read_text()
+    for document in (
+        written.replace("tensorflow_datasets.core.features.text_feature.Text", "chosen.Text", 1),
+        '{"type": "chosen.Text", "content": {}}',
+        '{"featuresDict": {"features": []}}',
+        "[" * 100_000,
+    ):
+        file.write_text(document)
+        with pytest.raises(ValueError, match=r"not of problems|features\.json is not JSON"):
+            tfds_files.read(path)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_what_cannot_be_prepared_is_a_clear_error(tmp_path, judge):
     with pytest.raises(ValueError, match=r"nothing\.json: no such file$"):
         prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, judge)

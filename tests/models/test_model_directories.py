@@ -155,3 +155,16 @@ def test_without_tokenizer_json_the_vocabulary_and_its_merges_make_the_same_toke
     assert found.encode_chat(chat) == expected.encode_chat(chat)
     assert (found.eos_ids, found.pad_id, found.vocab_size) == (expected.eos_ids, expected.pad_id, expected.vocab_size)
     assert pretrained_policy(parts).tokenizer.encode("return") == expected.encode("return")
+
+
+def test_code_in_a_model_directory_is_neither_run_nor_offered(directory, monkeypatch):
+    (directory / "tokenizer.json").unlink()
+    (directory / "vocab.json").write_text('{"a": 0}')
+    (directory / "merges.txt").write_text("#version: 0.2\n")
+    mapped = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+    (directory / "tokenizer_config.json").write_text(json.dumps(mapped))
+    (directory / "own.py").write_text(f"open({str(directory / 'ran')!r}, 'w')\nclass Own: pass\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(UserError, match=r"vocab\.json: not a tokenizer that can be read"):
+        load_tokenizer(directory)
+    assert not (directory / "ran").exists()

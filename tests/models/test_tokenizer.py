@@ -121,11 +121,18 @@ def test_a_prompt_begins_with_what_the_tokenizer_puts_there():
     assert 257 not in begun.encode("return")
 
 
-def test_all_declared_ends_are_read(tmp_path):
+def test_the_tokenizers_own_end_and_all_declared_ones_end_a_response(tmp_path):
     TOKENIZER.save(tmp_path)
-    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [257, 256]}))
-    assert load_tokenizer(tmp_path).eos_ids == (257, 256)
-    (tmp_path / "generation_config.json").unlink()
+    written = tmp_path / "generation_config.json"
+    for declared, ends in ((257, (256, 257)), ([258, 256, 257], (256, 258, 257)), (256, (256,)), ([], (256,))):
+        written.write_text(json.dumps({"eos_token_id": declared, "top_k": 5}))
+        loaded = load_tokenizer(tmp_path)
+        assert loaded.eos_ids == ends
+        (copy := tmp_path / "copy").mkdir(exist_ok=True)
+        loaded.save(copy)  # for servers that read no other file
+        saved = json.loads((copy / written.name).read_text())
+        assert saved == {"top_k": 5, "pad_token_id": 256, "eos_token_id": ends[0] if len(ends) == 1 else list(ends)}
+    written.unlink()
     assert load_tokenizer(tmp_path).eos_ids == (256,)
 
 
