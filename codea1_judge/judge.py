@@ -8,7 +8,7 @@ from typing import Self
 import sandbox
 from data_pipeline import Problem
 from data_pipeline.golden import golden_line, read_golden_test, read_golden_tests, stream_line
-from data_pipeline.source_code import first_called, parse
+from data_pipeline.source_code import function_under_test, parse
 from sandbox import (
     EXACT,
     CheckJob,
@@ -126,9 +126,9 @@ def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") ->
     if not all(isinstance(test, str) for test in tests):
         raise ValueError("tests are asserts, or pairs of an input and an output")
     statements = [each for test in tests for each in parse(str(test), "a test").body]
-    name = entry_point or first_called(statements)
+    name = entry_point or function_under_test(statements)
     if not name:
-        raise ValueError("the tests call no function")
+        raise ValueError("the tests do not tell which function they are about: pass entry_point")
     read = [read_golden_test(statement, name) for statement in statements]
     rejected = next((test for test in read if isinstance(test, Rejected)), None)
     if rejected:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from data_pipeline.responses import code_blocks
-from data_pipeline.source_code import first_called, parse
+from data_pipeline.source_code import function_under_test, parse
 from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
 from sandbox.remote import wire
 from sandbox.remote.run_code import answer_of, as_object, as_python, limits_of, response
@@ -79,9 +79,9 @@ def _sample(case: Any) -> tuple[str, str]:
 def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
     labels = row.get("labels") or {}
     labels = as_object(wire.parsed(labels) if isinstance(labels, str) else labels, "the row's labels")
-    name = labels.get("entry_point") or first_called(parse(check, "the test").body)
+    name = labels.get("entry_point") or function_under_test(parse(check, "the test").body)
     if not isinstance(name, str):
-        raise ValueError("the test calls no function, and labels.entry_point names none")
+        raise ValueError("neither the test nor labels.entry_point tells which function is meant")
     return name, f"{labels.get('test_setup_code') or ''}\n{check}"
 
 

@@ -9,13 +9,12 @@ function is itself called `check`: run the two in separate namespaces.
 """
 
 import ast
-from collections.abc import Sequence
 from dataclasses import replace
 
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import identifier, text, texts
-from data_pipeline.source_code import entry_function, functions, parse, with_declaration
+from data_pipeline.source_code import entry_function, function_under_test, functions, parse, with_declaration
 
 
 def _id(row: Row) -> str:
@@ -54,7 +53,9 @@ def _of_humaneval(row: Row, name: str) -> Problem:
 def _of_mbpp(row: Row, name: str) -> Problem:
     examples = texts(row, "test_list")
     solution = "\n".join((*texts(row, "test_imports"), text(row, "code")))
-    entry_point = _called_function(solution, examples)
+    entry_point = function_under_test(parse("\n".join(examples), "test_list").body)
+    if entry_point is None:
+        raise BadRow("test_list does not tell which function it is about")
     question = "\n".join((text(row, "prompt"), *examples[:1]))
     return Problem(
         id=name,
@@ -83,17 +84,6 @@ def _of_training_form(row: Row, name: str) -> Problem:
 def _extra(row: Row) -> Row:
     extra = row.get("extra_info")
     return extra if isinstance(extra, dict) else {}
-
-
-def _called_function(solution: str, examples: Sequence[str]) -> str:
-    calls = [
-        node.func for example in examples for node in ast.walk(parse(example, "the test")) if isinstance(node, ast.Call)
-    ]
-    called = {function.id for function in calls if isinstance(function, ast.Name)}
-    for node in parse(solution, "the solution").body:
-        if isinstance(node, ast.FunctionDef) and node.name in called:
-            return node.name
-    raise BadRow("test_list calls no function of the solution")
 
 
 def _as_check(script: str, entry_point: str) -> str:

@@ -8,14 +8,14 @@ from data_pipeline.golden import golden_line, read_golden_test
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import text, texts
-from data_pipeline.source_code import first_called, parse
+from data_pipeline.source_code import function_under_test, parse
 from sandbox import SuiteTest
 
 
 def _problem(row: Row, name: str) -> Problem:
     question = text(row, "question")
     statements = parse("\n".join(texts(row, "tests")), "the tests").body
-    called = first_called(statements)
+    called = function_under_test(statements)
     tests = [read_golden_test(each, called) for each in statements] if called else []
     golden = tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest))
     if not golden:

@@ -14,13 +14,13 @@ from data_pipeline.golden import asserts_of, golden_tests, golden_tests_of_class
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import conversation, identifier, mappings, text, texts
-from data_pipeline.source_code import classes, functions, parse, with_declaration
+from data_pipeline.source_code import classes, functions, helpers_last, parse, with_declaration
 from sandbox import Task, nodes
 
 
 def _problem(row: Row, name: str) -> Problem:
     question, solution, tests = text(row, "question"), text(row, "solution"), text(row, "test", "test_code")
-    named, made = _candidates(row, list(functions(solution))), list(classes(solution))
+    named, made = _candidates(row, helpers_last(functions(solution))), helpers_last(classes(solution))
     task, entry_point, solution, golden = _golden(tests, solution, named, made)
     defined = classes(solution) if task is Task.CLASS else functions(solution)
     return Problem(
@@ -69,20 +69,20 @@ def _of_function(tests: str, solution: str, name: str) -> tuple[str, tuple[str, 
 
 def _authors_problem(row: Row, name: str) -> Problem:
     solution, extra = text(row, "GT_code"), _extra(row)
-    defined = functions(solution)
+    defined = helpers_last(functions(solution))
     named = identifier(extra, "function_name") if extra.get("function_name") else ""
     tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
-    _, entry_point, solution, golden = _golden(tests, solution, [named] if named in defined else list(defined), ())
-    defined = functions(solution)
+    _, entry_point, solution, golden = _golden(tests, solution, [named] if named in defined else defined, ())
+    function = functions(solution)[entry_point]
     description = row.get("clean_description") or extra.get("clean_description")
     return Problem(
         id=name,
-        question=with_declaration(_asked(row), defined[entry_point]),
+        question=with_declaration(_asked(row), function),
         solution=solution,
         entry_point=entry_point,
         golden_tests=golden,
         source="kodcode",
-        description=with_declaration(description, defined[entry_point]) if isinstance(description, str) else "",
+        description=with_declaration(description, function) if isinstance(description, str) else "",
         prompt=conversation(row, "prompt"),
     )
 

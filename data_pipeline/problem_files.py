@@ -26,7 +26,7 @@ from data_pipeline.row_format import Format
 from data_pipeline.rows import SUFFIXES, conversation, identifier, number, read_rows, text
 from data_pipeline.source_code import classes, entry_function, functions, parse
 from data_pipeline.stream_rows import Sample, as_text, stream
-from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance
+from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance, nodes
 from sandbox.classes import DRIVER
 
 _CHECKED = ("given", "output", "expected")
@@ -34,7 +34,10 @@ _KEYS = frozenset(
     ("id", "question", "solution", "task", "entry_point", "tests", "seconds", "atol", "rtol", "prompt", "checker")
 )
 _ALIKE = 0.85  # of a key and the one that it is meant to be: difflib's measure
-_SIGNATURE = re.compile(r"^[ \t>]*(def|class)[ \t]+(\w+)", re.MULTILINE)
+_FUNCTION = re.compile(r"\bdef[ \t]+(\w+)[ \t]*\((?!\s*(?:self|cls)\b)")
+_CLASS = re.compile(r"^[ \t>]*class[ \t]+(\w+)[ \t]*(?:\([^()\n]*\))?:[ \t]*(?:\.\.\.|pass|#.*)?$", re.MULTILINE)
+_ASKING = r"\b(?i:implement|write|complete|define|create|design)\s+(?:(?:an?|the|python|function|class|def)\s+)*[`*]*"
+_EXAMPLE = r"(?:>>>|\bassert\b)[^\n]*?\b"
 _SHOWN = 100  # characters of a test that a reason shows
 
 
@@ -71,14 +74,21 @@ def asked(path: str | Path) -> list[Problem]:
 
 
 def question(name: str, words: str) -> Problem:
-    """A text as a question. One that shows no `def` or `class` asks for a program that reads standard input.
+    """A text as a question. One that shows no signature asks for a program that reads standard input.
 
-    Raises BadRow for an empty one.
+    Raises BadRow for an empty one, and for one that does not tell which of its signatures it asks for.
     """
     words = words.strip()
-    shown = _SIGNATURE.search(words)
-    task = (Task.CLASS if shown[1] == "class" else Task.FUNCTION) if shown else Task.STREAM
-    return _unsolved({"id": name, "question": words, "task": task, "entry_point": shown[2] if shown else ""})
+    shown = dict.fromkeys(_FUNCTION.findall(words), Task.FUNCTION) | dict.fromkeys(_CLASS.findall(words), Task.CLASS)
+    asked = [each for each in shown if each not in nodes.DEFINITIONS] or list(shown)
+    if len(asked) > 1:
+        told = re.compile(rf"(?:{_ASKING}|{_EXAMPLE})({'|'.join(asked)})\b")
+        asked = ["Solution"] if "Solution" in asked else sorted({*told.findall(words)} & {*asked}) or asked
+    if len(asked) > 1:
+        raise BadRow(f"it shows {' and '.join(asked)}: write in it `Write NAME` of the one that is asked for")
+    entry_point = asked[0] if asked else ""
+    task = shown.get(entry_point, Task.STREAM)
+    return _unsolved({"id": name, "question": words, "task": task, "entry_point": entry_point})
 
 
 def _unsolved(row: Row | BadRow) -> Problem:

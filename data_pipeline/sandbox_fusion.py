@@ -11,7 +11,7 @@ from data_pipeline.livecodebench import unpacked
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import document, identity, mapping, mappings, text, texts
-from data_pipeline.source_code import first_called, functions, parse
+from data_pipeline.source_code import function_under_test, functions, parse
 from data_pipeline.stream_rows import Sample, of_inputs_and_outputs, stream, tested
 
 
@@ -46,9 +46,9 @@ def _is_python(test: str) -> bool:
 def _checked(row: Row, name: str, question: str, check: str) -> Problem:
     """A function with a check of its own; without a solution that stands alone, to evaluate on."""
     labels, written = _labels(row), str(row.get("canonical_solution") or "").replace("\r\n", "\n")
-    named = labels.get("entry_point") or first_called(parse(check, "the tests").body)
+    named = labels.get("entry_point") or function_under_test(parse(check, "the tests").body)
     if not isinstance(named, str):
-        raise BadRow("no labels.entry_point, and its tests call nothing")
+        raise BadRow("neither labels.entry_point nor its tests tell which function is meant")
     solutions = [each for each in (question + written, written) if written and _defines(each, named)]
     return Problem(
         id=name,

@@ -2,9 +2,10 @@
 
 import ast
 import builtins
+import re
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from data_pipeline.problem import BadRow
 from sandbox.syntax import parse_module
@@ -30,11 +31,45 @@ def classes(code: str) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in parse(code, "the solution").body if isinstance(node, ast.ClassDef)}
 
 
-def first_called(statements: Iterable[ast.stmt]) -> str | None:
-    """The first function that statements call by its name, builtins left out."""
-    calls = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Call))
-    names = (call.func.id for call in calls if isinstance(call.func, ast.Name))
-    return next((name for name in names if not hasattr(builtins, name)), None)
+def helpers_last(defined: Mapping[str, ast.AST]) -> list[str]:
+    """The names of definitions, first those that no other definition uses."""
+    used = {name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in defined.items()}
+    return sorted(defined, key=lambda name: any(name in used[other] for other in defined if other != name))
+
+
+def function_under_test(tests: Sequence[ast.stmt]) -> str | None:
+    """The one function, or class, that every assert calls, or that statements do if no assert calls any; None if it is
+    not one. What is called for an argument, Python's own and what the tests define or import do not count.
+    """
+    nodes = [node for statement in tests for node in ast.walk(statement)]
+    own = {name for node in nodes for name in _bound(node)} | vars(builtins).keys()
+    for parts in ([node for node in nodes if isinstance(node, ast.Assert)], tests):
+        called = [names for part in parts if (names := set(_called(part, own)))]
+        if called:
+            common = set.intersection(*called)
+            return common.pop() if len(common) == 1 else None
+    return None
+
+
+def _bound(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+            return (name,)
+        case ast.Name(id=name, ctx=ast.Store()):
+            return (name,)
+        case ast.Import(names=names) | ast.ImportFrom(names=names) if getattr(node, "module", "") != "solution":
+            return tuple(each.asname or each.name for each in names)
+    return ()
+
+
+def _called(node: ast.AST, own: Set[str]) -> Iterator[str]:
+    waiting = [node]
+    while waiting:
+        match waiting.pop():
+            case ast.Call(func=ast.Name(id=name)) if name not in own:
+                yield name
+            case other:
+                waiting += ast.iter_child_nodes(other)
 
 
 def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
@@ -50,7 +85,7 @@ def with_declaration(question: str, defined: ast.FunctionDef | ast.ClassDef) -> 
     has one.
     """
     keyword = "class" if isinstance(defined, ast.ClassDef) else "def"
-    if f"{keyword} {defined.name}" in unicodedata.normalize("NFKC", question):
+    if re.search(rf"\b{keyword} +{defined.name}\b", unicodedata.normalize("NFKC", question)):
         return question
     if isinstance(defined, ast.FunctionDef):
         return f"{question.rstrip()}\n\n{_declaration(defined)}"

@@ -113,7 +113,7 @@ def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
         (HUMANEVAL_ROW | {"test": "x = 1"}, "the test code defines no check(candidate)"),
         (HUMANEVAL_ROW | {"entry_point": "shrink"}, "the solution defines no function shrink"),
         (HUMANEVAL_ROW | {"canonical_solution": "    return ("}, "the solution does not parse"),
-        (MBPP_ROW | {"test_list": ["assert other(1)"]}, "test_list calls no function of the solution"),
+        (MBPP_ROW | {"test_list": ["assert other(1)"]}, "the solution defines no function other"),
         (MBPP_ROW | {"test": "import json"}, "the test code tests nothing"),
         (TRAINING_ROW | {"extra_info": {"question_id": "MBPP/56"}}, "no function_name"),
         (TRAINING_ROW | {"extra_info": None}, "no task_id or extra_info.question_id"),

@@ -1,5 +1,6 @@
 """Files of problems: every row is read, or refused by its id with a reason."""
 
+import ast
 import codecs
 import gzip
 import json
@@ -16,6 +17,7 @@ import data_pipeline
 from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.reading import hold_out, read
+from data_pipeline.source_code import function_under_test
 from data_pipeline.sources import FORMATS, find_format
 from data_pipeline.validate import failures
 from sandbox import FEW_ULPS, SandboxPool, Task, Tolerance
@@ -421,6 +423,35 @@ def test_the_share_that_is_held_out_is_a_share_of_the_solutions_and_what_is_not_
         # of 4,000 solutions, by a binomial distribution; five standard deviations
         assert len(heldout) / 2 == pytest.approx(4000 * share, abs=5 * (4000 * share * (1 - share)) ** 0.5)
     assert set(hold_out(problems, 0.1)[1]) < set(hold_out(problems, 0.5)[1])
+
+
+@pytest.mark.parametrize(
+    ("tests", "name"),
+    [
+        ("assert deep([1]) == 1\nassert deep(wrap(2)) == 2", "deep"),
+        ("from math import isclose\nx = wrap(1)\nassert isclose(deep(x), 1)", "deep"),
+        (
+            "def test_a():\n    def own(y):\n        return y\n    assert own(deep(1)) == deep(sorted([1])[0])",
+            "deep",
+        ),
+        ("from solution import Tree\nt = Tree(3)\nt.add(4)\nassert t.sum() == 7", "Tree"),
+        ("class T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(deep(wrap(1)), 1)", "deep"),
+        ("assert deep(1) == flat(1)", None),
+        ("assert len([1]) == 1", None),
+    ],
+)
+def test_tests_tell_which_function_they_are_about(tests, name):
+    assert function_under_test(ast.parse(tests).body) == name
+
+
+def test_of_functions_that_as_many_tests_are_about_the_one_that_uses_the_other_is_asked_for(tmp_path):
+    row = {"question_id": "k", "question": "Count even numbers.", "test_info": []}
+    row["solution"] = "def even(n):\n    return n % 2 == 0\ndef evens(xs):\n    return sum(map(even, xs))"
+    row["test"] = "def test():\n    assert even(3) == False\n    assert evens([1, 2]) == 1"
+    for stated, expected in (([], "evens"), ([{"function_name": "even"}], "even")):
+        (problem,) = read(write_jsonl(tmp_path / "rows.jsonl", [row | {"test_info": stated}])).problems
+        assert problem.entry_point == expected
+        assert f"def {expected}(" in problem.question  # which mentions neither, or only a longer name
 
 
 @pytest.mark.parametrize("at_most", [0, 1, 30])

@@ -223,7 +223,7 @@ def test_code_contests_plus_has_the_first_python3_its_tests_and_its_milliseconds
         ),
         (LIVE, {"contest_date": "soon"}, "contest_date is 'soon', not a date such as 2024-08-31"),
         (FUSION, {"test": "f()"}, "tests that are not JSON cannot be unpacked"),
-        (FUSION, {"test": "assert 1 == 1"}, "no labels.entry_point, and its tests call nothing"),
+        (FUSION, {"test": "assert 1 == 1"}, "neither labels.entry_point nor its tests tell which"),
     ],
 )
 def test_what_a_dataset_cannot_use_is_refused_with_the_reason(row, change, reason):

@@ -26,6 +26,33 @@ def test_a_text_becomes_a_question_by_the_signature_that_it_shows(tmp_path):
         assert problem.id == name.partition(".")[0] and not problem.solution
 
 
+@pytest.mark.parametrize(
+    ("text", "task", "entry_point"),
+    [
+        ("class TreeNode:\n    ...\n\nclass Solution:\n    def depth(self, root): ...", Task.CLASS, "Solution"),
+        ("Given\n\ndef gcd(a, b): ...\n\nImplement the function `lcm`.\n\ndef lcm(a, b): ...", Task.FUNCTION, "lcm"),
+        ("def square(x): ...\n\ndef cube(x):\n    >>> cube(square(2))\n    64", Task.FUNCTION, "cube"),
+        (
+            "class Item:\n    pass\nDesign class Stock(dict) of items.\n\nclass Stock(dict):\n    def sell(self):",
+            Task.CLASS,
+            "Stock",
+        ),
+        ("There is one\nclass or more. Print how many.", Task.STREAM, ""),
+        ("class ListNode:\n    ...\ndef middle(head): ...", Task.FUNCTION, "middle"),
+    ],
+)
+def test_of_several_signatures_the_text_tells_which_is_asked_for(text, task, entry_point):
+    problem = problem_files.question("q", text)
+    assert (problem.task, problem.entry_point) == (task, entry_point)
+
+
+def test_a_text_that_does_not_tell_what_it_asks_for_ends_the_command_with_one_line(tmp_path, capsys):
+    (tmp_path / "two.md").write_text("def up(x): ...\n\ndef down(x): ...")
+    assert main(["solve", str(tmp_path / "two.md"), "--model", "none"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("two.md: it shows up and down: write in it `Write NAME` of the one that is asked for")
+
+
 def test_rows_are_asked_without_what_they_know(tmp_path):
     rows = [
         {"id": "a", "question": "?", "entry_point": "f"},

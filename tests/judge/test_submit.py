@@ -177,7 +177,7 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
         ("x" * (1 << 20) + "x", DOUBLE, {}, "completion must be a text of at most 1048576 characters"),
         ("x", DOUBLE | {"test": []}, {}, "must be a list of cases, or code"),
         ("x", DOUBLE | {"test": [{"input": {}, "output": {}}]}, {}, "input.stdin and output.stdout"),
-        ("x", DOUBLE | {"test": "assert True"}, {}, "calls no function"),
+        ("x", DOUBLE | {"test": "assert True"}, {}, "tells which function is meant"),
         ("x", DOUBLE | {"test": "eJxrYJ..."}, {}, "does not parse"),
         (
             "x",
