@@ -44,6 +44,22 @@ def test_trl_gets_a_reward_for_each_completion_text_or_conversation(example):
     assert passed_tests(prompts=[[{"role": "user", "content": "q"}]] * 3, completions=talks, **batch) == [1.0, 0.5, 0.0]
 
 
+def test_an_odd_row_gets_no_reward_from_trl_and_the_others_theirs(example):
+    passed_tests = example("trl_reward").passed_tests
+    rows = [
+        (RIGHT, TESTS, 1.0),
+        (RIGHT, None, None),
+        (RIGHT, [], None),
+        (RIGHT, ["assert double(2) in range(9)", "assert double(2"], None),
+        ([{"role": "assistant", "content": None, "tool_calls": []}], TESTS, None),
+        ([], TESTS, None),
+        ("```python\nprint(input())\n```", [["1", "1"], ["2", "3"]], 0.5),
+        ("", TESTS, 0.0),
+    ]
+    completions, tests, rewards = map(list, zip(*rows, strict=True))
+    assert passed_tests(completions=completions, tests=tests) == rewards
+
+
 def test_verl_gets_a_score_for_a_response(example):
     compute_score = example("verl_reward").compute_score
     # verl 0.9.1, verl/experimental/reward_loop/reward_manager/naive.py: by these names, with a router's in addition
