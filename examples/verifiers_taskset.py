@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import verifiers.v1 as vf
 
@@ -18,7 +19,7 @@ judge = cache(Judge)  # one in each process; `Judge(address="http://HOST:8787")`
 
 
 class CodeData(vf.TaskData):
-    tests: list[str]
+    tests: list[Any]  # as a `Judge` takes them
 
 
 class CodeTask(vf.Task[CodeData]):

@@ -59,8 +59,9 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
     """Writes everything that is sent. Raises UserError if the run has no checkpoint, or no licence is known."""
     import yaml
 
+    from codea1_jax.common.files import read_json
     from codea1_jax.config import METHODS, Config
-    from codea1_jax.publish.cards import model_card, public_config, rollouts_card
+    from codea1_jax.publish.cards import LOCAL, is_local, model_card, public, rollouts_card
     from codea1_jax.publish.hub import CARD, Upload
     from codea1_jax.publish.tables import write_rollouts
     from codea1_jax.run.rundir import recorded_run
@@ -73,6 +74,9 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
     with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
         step = step_of(run, checkpoints)
         metrics = checkpoints.look(step)[1]["metrics"]
+    published = public(run.config)
+    config = Config.model_validate(published)
+    shared = {key: value for key, value in published.items() if key not in LOCAL}
     policies = METHODS[config.method.name].policies
     repos = {policy: f"{options.name}-{policy}" for policy in policies}
     uploads = []
@@ -81,7 +85,10 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
         convert(open_policy(options.place, policy), target, options.dtype)
         card = model_card(config, policy, repos, step, metrics, licences[policy])
         (target / CARD).write_text(card)
-        (target / "training_config.yaml").write_text(yaml.safe_dump(public_config(run.config), sort_keys=False))
+        (target / "training_config.yaml").write_text(yaml.safe_dump(shared, sort_keys=False))
+        settings = target / "tokenizer_config.json"  # as the base's, which may name where it lay
+        kept = {k: v for k, v in read_json(settings).items() if not (k.endswith(("_path", "_file")) and is_local(v))}
+        settings.write_text(json.dumps(kept, indent=2) + "\n")
         uploads.append(Upload(repos[policy], "model", target))
     if options.dataset:
         repo, target = f"{options.name}-rollouts", folder / "rollouts"

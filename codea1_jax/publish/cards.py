@@ -13,7 +13,7 @@ import yaml
 from codea1_jax.config import METHODS, Config
 
 # Sections of a configuration that belong to its machines.
-_LOCAL = ("run", "checkpoint", "sandbox", "hosts", "hardware", "mesh", "offload", "warm_start_cache")
+LOCAL = ("run", "checkpoint", "sandbox", "hosts", "hardware", "mesh", "offload", "warm_start_cache")
 _TAGS = ["code", "reinforcement-learning", "code-a1"]
 _ROLES = {
     "code": "A **Code LLM**: it writes programs.",
@@ -67,9 +67,17 @@ the question's `reference`; `reward` and `advantage` are what the models learned
 """
 
 
-def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration without what belongs to its machines."""
-    return {key: value for key, value in config.items() if key not in _LOCAL}
+def is_local(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("/", "~", "file:"))
+
+
+def public(value: Any) -> Any:
+    """A configuration, or a part of it: of a path of this machine only the name stays."""
+    if isinstance(value, Mapping):
+        return {key: public(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(public, value)]
+    return Path(value).name if is_local(value) else value
 
 
 def model_card(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import httpx2
 import huggingface_hub
+import yaml
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
@@ -48,10 +49,11 @@ def licence_of(base: str | None) -> str | None:
     if base is None:
         return None
     try:
-        card = huggingface_hub.ModelCard.load(Path(base) / CARD if Path(base).is_dir() else base)
-    except (OSError, ValueError):
+        card = Path(base) / CARD if Path(base).is_dir() else huggingface_hub.hf_hub_download(base, CARD)
+        licence = (huggingface_hub.metadata_load(card) or {}).get("license")
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None
-    return card.data.get("license")
+    return licence if isinstance(licence, str) else None
 
 
 def send(uploads: Sequence[Upload], *, private: bool) -> None:

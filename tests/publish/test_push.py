@@ -1,6 +1,9 @@
 """`codea1 push`: what arrives at the Hub is what was made, byte for byte, and is a model, and a dataset, again."""
 
 import json
+import re
+import shutil
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -17,8 +20,10 @@ from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.models.policy import pretrained_policy
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.models.tokenizer import load_tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.publish import cards, hub
+from codea1_jax.training import convert
 from codea1_jax.training.convert import open_policy
 
 
@@ -87,6 +92,33 @@ def test_a_hub_that_cannot_be_reached_is_named_in_a_line(tmp_path):
     assert push.returncode == 1 and len(said) == 1 and said[0].startswith("codea1: me/mine-code: ")
 
 
+def test_what_is_pushed_names_no_path_of_this_machine(tmp_path, monkeypatch):
+    base = tmp_path / "clients" / "acme"
+    base.mkdir(parents=True)
+    loaded = open_policy(str(first_run()), "code").policy.tokenizer
+    loaded.save(base)
+    settings = json.loads((base / "tokenizer_config.json").read_text())
+    (base / "tokenizer_config.json").write_text(json.dumps(settings | {"name_or_path": str(base), "unk_token": "/"}))
+    run, sent = tmp_path / "run", tmp_path / "sent"
+    shutil.copytree(first_run(), run)
+    recorded = yaml.safe_load((run / "config.yaml").read_text())
+    recorded["data"]["source"] = f"{base}/questions.jsonl"
+    recorded["test"]["start"] = "~/acme-run@3"
+    recorded["rewards"] |= {"code": f"{base}/reward.py:share"}
+    recorded["eval"]["datasets"] = ["humanevalplus", f"{base}/own.jsonl"]
+    (run / "config.yaml").write_text(yaml.safe_dump(recorded))
+    source = open_policy(str(first_run()), "code")
+    policy = replace(source.policy, tokenizer=load_tokenizer(base))
+    monkeypatch.setattr(convert, "open_policy", lambda *_: replace(source, policy=policy))
+    monkeypatch.setattr(hub, "send", lambda uploads, **_: shutil.copytree(uploads[0].folder.parent, sent))
+    assert main(["push", str(run), "me/mine", "--license", "mit"]) == 0
+    assert yaml.safe_load((sent / "code" / "training_config.yaml").read_text())["data"]["source"] == "questions.jsonl"
+    assert "`acme-run@3`" in (sent / "test" / "README.md").read_text()
+    assert json.loads((sent / "code" / "tokenizer_config.json").read_text())["unk_token"] == "/"
+    for file in (*sent.rglob("*.json"), *sent.rglob("*.yaml"), *sent.rglob("*.md")):
+        assert not re.search("/clients/|~/|/home/|/tmp/", file.read_text()), file
+
+
 def test_a_card_names_a_base_of_the_hub_adapters_and_self_play():
     overrides = ["model.pretrained=a/base", "lora.rank=16", "method.name=self_play", "run.directory=x"]
     config = load(Config, "1.5b/a1", overrides)
@@ -101,3 +133,13 @@ def test_the_licence_is_what_the_base_models_card_states(tmp_path):
     assert hub.licence_of(str(tmp_path)) is None
     (tmp_path / "README.md").write_text("---\nlicense: llama3\n---\n# A base\n")
     assert hub.licence_of(str(tmp_path)) == "llama3"
+    for odd in (
+        "license: [mit",
+        "- mit",
+        "license: [mit, gemma]",
+        "license: !!python/name:os.getcwd",
+        "[" * 9_999,
+        "\0",
+    ):
+        (tmp_path / "README.md").write_text(f"---\n{odd}\n---\n")
+        assert hub.licence_of(str(tmp_path)) is None
