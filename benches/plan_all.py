@@ -20,7 +20,7 @@ from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
 from codea1_jax.plan.phases import layout_table
-from codea1_jax.plan.plan import Plan, limit_seconds, make_plan, whole_run
+from codea1_jax.plan.plan import Plan, make_plan, whole_run
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
 from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.table import conclusion, markdown, plan_table, planned
@@ -64,7 +64,6 @@ def hours(planned_name: str, plan: Plan) -> dict[str, tuple[float, float]]:
         run = make_planned_run(load(Config, name), plan.hardware)
         step = step_calls(run, FILL)
         least, expected = step_seconds(run, step, plan)
-        least = max(least, limit_seconds(run, plan.hardware, step))
         whole = whole_run(run, plan.hardware, FILL, expected, plan.call_seconds)
         found[name] = round(whole.num_steps * least / 3600, 2), round(whole.seconds / 3600, 2)
     return found

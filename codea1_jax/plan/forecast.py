@@ -73,15 +73,10 @@ class Calls:
 
 @dataclass(frozen=True)
 class StepCalls:
-    """What a step calls. sampled: the groups of a role. learned: those of a policy, in the order of its updates."""
+    """What a step calls, and how many tokens it draws."""
 
     calls: Mapping[Phase, Calls]
-    sampled: Mapping[str, tuple[Group, ...]]
-    learned: Mapping[str, tuple[Group, ...]]
-
-    @property
-    def drawn(self) -> Number:
-        return sum(group.drawn for groups in self.sampled.values() for group in groups)
+    drawn: Number
 
     def smaller_programs(self, run: PlannedRun) -> list[ProgramName]:
         """The prefills, blocks of decoding and micro-batches besides the largest that are worth compiling."""
@@ -110,15 +105,13 @@ def step_calls(run: PlannedRun, fill: float) -> StepCalls:
     """The calls of a step over lengths that are drawn with this mean (`workload.draw_groups`)."""
     loads = {load: tuple(draw_groups(load, fill)) for load in sampling_loads(run.config)}
     sampled = {load.role: groups for load, groups in loads.items()}
-    learned: dict[str, tuple[Group, ...]] = {}
+    calls = sampling_calls(run, loads)
     for policy, trained in training_loads(run.config).items():
         parts = [(sampled.get(load.role) or draw_groups(load, fill))[: load.prompts] for load in trained]
         # Roles take part in every mini-batch alike: it is the questions that are split.
-        learned[policy] = tuple(itertools.chain(*_interleaved(parts, updates_of(run.config, policy))))
-    calls = sampling_calls(run, loads)
-    for policy, groups in learned.items():
-        calls |= learning_calls(run, policy, groups)
-    return StepCalls(calls, sampled, learned)
+        in_order = itertools.chain(*_interleaved(parts, updates_of(run.config, policy)))
+        calls |= learning_calls(run, policy, tuple(in_order))
+    return StepCalls(calls, sum(group.drawn for groups in sampled.values() for group in groups))
 
 
 def _interleaved(parts: Sequence[Sequence[Group]], chunks: int) -> Iterator[Sequence[Group]]:

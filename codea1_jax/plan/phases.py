@@ -1,29 +1,14 @@
-"""The phases of a training step in one table, with one clock: what each computes and moves, and the seconds of that.
-
-The table of a layout gives the *floor*, what this layout cannot undercut. The ideal table gives the *limit*: every byte
-that must move moves once, keys, values and weights are spread over all devices at no cost, prompts are computed once
-for all of their responses, as many samples are decoded at once as memory holds next to what is trained, and nothing
-waits for a host, a link or a sibling.
-"""
+"""The phases of a training step in one table: what each computes and moves, and so the time that it cannot undercut."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codea1_jax.common.chips import Hardware
 from codea1_jax.models.architecture import Architecture
-from codea1_jax.models.flops import (
-    Number,
-    cache_bytes,
-    causal,
-    layer_matrices,
-    layers_flops,
-    parameters,
-    vocabulary_flops,
-)
+from codea1_jax.models.flops import Number, causal, layer_matrices, layers_flops, parameters, vocabulary_flops
 from codea1_jax.plan.assumptions import PEAK, Efficiency
-from codea1_jax.plan.memory import resident
 from codea1_jax.plan.planned_run import PlannedRun
 from codea1_jax.plan.workload import (
     Group,
@@ -67,15 +52,9 @@ class Work:
         )
 
 
-def step_seconds(table: Mapping[Phase, Work], hardware: Hardware) -> float:
-    """The least that a step of this table takes; judging is left out."""
-    return sum(work.calls * work.seconds(hardware) for work in table.values())
-
-
-def forward_flops(model: Architecture, groups: Sequence[Group]) -> Number:
-    """FLOPs of a forward pass over prompts, each once, and their responses."""
-    layers = layers_flops(model, sum(group.tokens for group in groups), sum(group.seen for group in groups))
-    return layers + vocabulary_flops(model, sum(group.drawn for group in groups))
+def forward_flops(model: Architecture, group: Group) -> Number:
+    """FLOPs of a forward pass over a prompt, once, and its responses."""
+    return layers_flops(model, group.tokens, group.seen) + vocabulary_flops(model, group.drawn)
 
 
 def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
@@ -135,7 +114,7 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
         sum(load.prompts * size for load, size in zip(loads, sizes, strict=True))
         for sizes in ([group.tokens for group in means], [group.seen for group in means])
     )
-    useful = sum(load.prompts * forward_flops(model, [mean]) for load, mean in zip(loads, means, strict=True))
+    useful = sum(load.prompts * forward_flops(model, mean) for load, mean in zip(loads, means, strict=True))
     forward = layers_flops(model, places, places * seen / tokens)
     scored = vocabulary_flops(model, batch.targets.size)
     calls = tokens / places
@@ -163,40 +142,3 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
         # AdamW reads gradient, parameters and two moments, and writes the last three.
         Phase("update", policy): Work(updates, traffic=7 * run.master_bytes),
     }
-
-
-def ideal_table(
-    run: PlannedRun,
-    hardware: Hardware,
-    sampled: Mapping[str, Sequence[Group]],
-    learned: Mapping[str, Sequence[Group]],
-) -> dict[Phase, Work]:
-    """What no layout and no program can do without to sample these groups, by role, and learn from these, by policy."""
-    table: dict[Phase, Work] = {}
-    for role, groups in sampled.items():
-        prompts, decode = [Group(group.prompt, ()) for group in groups], Phase("decode", role)
-        own = run.for_phase(decode)
-        table[Phase("prefill", role)] = Work(1, forward_flops(own.model, prompts))
-        flops = forward_flops(own.model, groups) - forward_flops(own.model, prompts)
-        table[decode] = Work(1, flops, _ideal_traffic(own, hardware, groups))
-    for policy, groups in learned.items():
-        trained, updates = run.for_policy(policy), updates_of(run.config, policy)
-        scorings = (1 - 1 / updates) + is_anchored(run.config, policy)
-        passes = scorings + (3 if run.config.lora is None else 2)  # backward is two, or one for frozen matrices
-        flops = passes * forward_flops(trained.model, [group for group in groups if group.responses])
-        table[Phase("gradient", policy)] = Work(1, flops)
-        table[Phase("update", policy)] = Work(updates, traffic=7 * 4 * trained.trained / hardware.devices)
-    return table
-
-
-def _ideal_traffic(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> Number:
-    devices, token = hardware.devices, cache_bytes(run.model, run.itemsize)
-    weights = run.compute_param_bytes * run.tensor
-    longest = max(max(group.responses) for group in groups)
-    samples, drawn = sum(len(group.responses) for group in groups), sum(group.drawn for group in groups)
-    # A prompt is read once for all of its samples; a token looks at the half of its sample that is there on average.
-    read = token * sum(group.prompt * max(group.responses) + sum(map(causal, group.responses)) for group in groups)
-    free = devices * (hardware.chip.memory - resident(run)) - weights
-    row = token * sum(group.prompt + group.drawn / 2 for group in groups) / samples
-    steps = max(longest, drawn / max(1, free // row))  # no chip shortens the longest
-    return (read + steps * weights) / devices

@@ -13,7 +13,7 @@ from codea1_jax.plan.assumptions import COPIED_PER_SECOND, JUDGED_PER_CORE, STAR
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Report, compile_programs
 from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, sampling_calls, step_calls, waiting_seconds
 from codea1_jax.plan.memory import refuse_what_cannot_fit, saved, suggested_fix
-from codea1_jax.plan.phases import Work, ideal_table, layout_table, step_seconds
+from codea1_jax.plan.phases import Work, layout_table
 from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.workload import QUESTIONS, Phase, draw_groups, evaluation_loads
 
@@ -49,8 +49,7 @@ class Plan:
     """All phases of a step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
-    expected lengths are drawn. limit: seconds of a step at least, whatever the layout and the programs. judging:
-    seconds that a step waits for verdicts and scores.
+    expected lengths are drawn. judging: seconds that a step waits for verdicts and scores.
     """
 
     run: PlannedRun
@@ -58,7 +57,6 @@ class Plan:
     rows: tuple[Row, ...]
     fill: float
     step: StepCalls
-    limit: float
     judging: float
 
     @property
@@ -67,8 +65,8 @@ class Plan:
 
     @property
     def floor(self) -> float:
-        """The least that a step takes, by this layout's arithmetic or by the hardware's limit, judging left out."""
-        return max(sum(row.step_seconds for row in self.rows), self.limit)
+        """The least that a step of this layout takes, judging left out."""
+        return sum(row.step_seconds for row in self.rows)
 
     @property
     def expected_seconds(self) -> float:
@@ -137,13 +135,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, report: Report) -
                 fix=None if fits else suggested_fix(run, phase, hardware.chip.memory),
             )
         )
-    waiting, limit = waiting_seconds(config, hardware, step), limit_seconds(run, hardware, step)
-    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting)
-
-
-def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float:
-    """Seconds of a step that no layout and no program can undercut; judging is left out."""
-    return step_seconds(ideal_table(run, hardware, step.sampled, step.learned), hardware)
+    return Plan(run, hardware, tuple(rows), fill, step, waiting_seconds(config, hardware, step))
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
@@ -155,7 +147,6 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "memory_per_device": plan.hardware.chip.memory,
         "floor_seconds": plan.floor,
         "expected_seconds": plan.expected_seconds,
-        "limit_seconds": plan.limit,
         "phases": {
             str(row.phase): {
                 "memory": row.memory,

@@ -19,10 +19,9 @@ HEAD = "# Written by `make plan-all`; docs/plan.md explains it. hours: of the st
 class Planned:
     """A preset's plan on its hardware.
 
-    memory: GiB a device in the fullest phase, of `available`. limit: seconds of a step that no program can beat.
-    seconds: the least for a step of this layout. expected: seconds of a step. tokens_per_second: drawn, by the expected
-    seconds. learning_mfu: the share of the peak that useful FLOPs of learning reach, in its expected seconds; 0 of a
-    plan that does not fit.
+    memory: GiB a device in the fullest phase, of `available`. seconds: of a step, at least. expected: likewise.
+    tokens_per_second: drawn, by the expected seconds. learning_mfu: the share of the peak that useful FLOPs of learning
+    reach, in its expected seconds; 0 of a plan that does not fit.
     """
 
     hardware: str
@@ -30,7 +29,6 @@ class Planned:
     memory: float
     available: float
     fullest: str
-    limit: float
     seconds: float
     expected: float
     tokens_per_second: float

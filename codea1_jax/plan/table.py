@@ -14,7 +14,7 @@ from codea1_jax.plan.planned import Planned
 
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
-    *("limit s", "step s ≥", "step s expected", "tokens/s", "MFU of learning"),
+    *("step s ≥", "step s expected", "tokens/s", "MFU of learning"),
 )
 
 
@@ -47,8 +47,6 @@ def conclusion(plan: Plan) -> list[str]:
         f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
         f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
         f"the first start {hours['start']}",
-        f"physical limit: {plan.limit:.4g} s, if every byte that must move moved once at the published bandwidth; the "
-        f"expected step takes {plan.expected_seconds / plan.limit:.2g} times that",
     ]
 
 
@@ -70,7 +68,6 @@ def planned(plan: Plan) -> Planned:
         fullest=str(fullest.phase),
         seconds=round(plan.floor, 1),
         expected=round(plan.expected_seconds, 1),
-        limit=round(plan.limit, 1),
         learning_mfu=round(plan.learning_utilization, 3) if plan.fits else 0.0,
         tokens_per_second=round(plan.tokens_per_second, 0),
     )
@@ -81,7 +78,7 @@ def markdown(plans: Mapping[str, Planned]) -> str:
         (
             *(name, plan.hardware, "yes" if plan.fits else "no"),
             *(f"{plan.memory:.2f}", f"{plan.available:.2f}", plan.fullest),
-            *(f"{plan.limit:.4g}", f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
+            *(f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
             f"{plan.learning_mfu:.1%}",
         )
         for name, plan in plans.items()

@@ -15,7 +15,7 @@ from codea1_jax.plan.compiler import Compiled, ProgramName
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.simulation import MiniBatch, simulate_packing, simulate_sampling
-from codea1_jax.plan.workload import Group, Load, Phase, draw_groups
+from codea1_jax.plan.workload import Group, Load, Phase, draw_groups, sampling_loads
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
@@ -152,16 +152,17 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     hardware = find_hardware(config.hardware)
     run = make_planned_run(config, hardware)
     step = step_calls(run, 0.25)
-    policies = ("code", "test")
+    policies, groups = ("code", "test"), {load.policy: draw_groups(load, 0.25) for load in sampling_loads(config)}
     assert [step.calls["update", policy].shapes for policy in policies] == [{(): 2}] * 2
     for policy in policies:
         gradients, old = (step.calls[kind, policy].count for kind in ("gradient", "score-old"))
         assert step.calls["gradient", policy] == step.calls["score-ref", policy]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
-        packed = PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[policy])
+        packed = PACKED_SECONDS * sum(group.drawn for group in groups[policy][:32])
         assert step.calls["update", policy].host_seconds == pytest.approx(2 * HOST_SECONDS + packed)
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
-    drawn = sum(sum(group.responses) for groups in step.sampled.values() for group in groups)
+    drawn = sum(sum(group.responses) for sampled in groups.values() for group in sampled)
+    assert step.drawn == drawn
     assert waiting_seconds(config, hardware, step) == pytest.approx(judged + SCORED_SECONDS * drawn)
     assert all(name.shape for name in step.smaller_programs(run))

@@ -27,7 +27,7 @@ def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardw
         least, expected = plans.hours[name]
         assert least == pytest.approx(of_steps[0], rel=0.01, abs=0.06), name
         assert 1 / 6 < expected - of_steps[1] < 0.25 * of_steps[1] + 1 / 6, name
-        assert plan.limit <= plan.seconds < plan.expected, name
+        assert plan.seconds < plan.expected, name
     assert "libtpu" in plans.compilers and "jax-cuda12-pjrt" in plans.compilers
 
 
@@ -72,9 +72,9 @@ def test_the_gpu_guide_s_times_of_few_cards_are_those_of_the_plans():
 
 
 def test_plans_are_read_as_they_were_written(tmp_path):
-    plan = Planned("v5e:2x2", False, 1.25, 15.75, "decode code", 2.5, 3.5, 4.5, 1000.0, 0.375)
+    plan = Planned("v5e:2x2", False, 1.25, 15.75, "decode code", 3.5, 4.5, 1000.0, 0.375)
     plans = Plans("libtpu 1", {"mine": plan}, {"mine": [0.5, 0.75]})
     write_plans(plans, tmp_path / "planned.yaml")
     assert read_plans(tmp_path / "planned.yaml") == plans
-    line = "| mine | v5e:2x2 | no | 1.25 | 15.75 | decode code | 2.5 | 3.5 | 4.5 | 1000 | 37.5% |"
-    assert markdown(plans.plans).splitlines() == [f"| {' | '.join(COLUMNS)} |", f"| {' | '.join(['---'] * 11)} |", line]
+    line = "| mine | v5e:2x2 | no | 1.25 | 15.75 | decode code | 3.5 | 4.5 | 1000 | 37.5% |"
+    assert markdown(plans.plans).splitlines() == [f"| {' | '.join(COLUMNS)} |", f"| {' | '.join(['---'] * 10)} |", line]

@@ -64,7 +64,7 @@ def plan_of(run, seconds, fits):
     """A plan of one phase that takes that long."""
     fix = None if fits else "lower rollout.cache_tokens"
     row = Row(DECODING, layout_table(run)[DECODING], 1.0, "needs 2 of 1", 1, float(seconds), fix)
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}, {}), 1.0, 0.0)
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, 0), 0.0)
 
 
 def test_the_compilers_figures_choose(monkeypatch, ranked):
