@@ -15,7 +15,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codea1_jax.cli.plan import report
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
@@ -40,7 +39,7 @@ def main(names: list[str]) -> int:
         config, started = load(Config, name), time.monotonic()
         if config.hardware is None:
             continue
-        plan = make_plan(config, find_hardware(config.hardware), FILL, report)
+        plan = make_plan(config, find_hardware(config.hardware), FILL, console.print)
         fits = fits and plan.fits
         console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")

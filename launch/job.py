@@ -12,7 +12,7 @@ from data_pipeline.rows import SUFFIXES
 from data_pipeline.storage import BUCKET
 from launch.shell import Command, Refused
 
-CODEA1 = (sys.executable, "-m", "codea1_jax")
+CODEA1 = (sys.executable, "-m", "codea1_jax.cli")
 
 
 def codea1(*arguments: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from codea1_jax.report import build_report
+from codea1_jax.run.report import build_report
 
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
 REPORT_SIZE = (1280, 1300)

@@ -42,9 +42,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _write_dataset(run: str, destination: Path) -> None:
     from codea1_jax.config import Config
-    from codea1_jax.publish.cards import rollouts_card
-    from codea1_jax.publish.hub import CARD
-    from codea1_jax.publish.tables import write_rollouts
+    from codea1_jax.run.publish.cards import rollouts_card
+    from codea1_jax.run.publish.hub import CARD
+    from codea1_jax.run.publish.tables import write_rollouts
     from codea1_jax.run.rundir import recorded_run
 
     recorded = recorded_run(run)
@@ -56,8 +56,8 @@ def _write_dataset(run: str, destination: Path) -> None:
 def _write_pytest(source: str, destination: Path) -> None:
     """Of a run, the valid tests of its suites; of problems, their golden tests."""
     from codea1_jax.cli._evaluation import load_data
-    from codea1_jax.publish import pytest_files
-    from codea1_jax.publish.tables import tested_questions
+    from codea1_jax.run.publish import pytest_files
+    from codea1_jax.run.publish.tables import tested_questions
     from codea1_jax.run.rundir import find_run
     from data_pipeline import problem_files
 

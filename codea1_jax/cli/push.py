@@ -13,7 +13,7 @@ from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.publish.hub import Upload
+    from codea1_jax.run.publish.hub import Upload
 
 
 def add(commands: Commands) -> None:
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.publish.hub import check_name, send, summary_lines
+    from codea1_jax.run.publish.hub import check_name, send, summary_lines
 
     check_name(options.name)
     with tempfile.TemporaryDirectory() as folder:
@@ -61,9 +61,9 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
 
     from codea1_jax.common.files import read_json
     from codea1_jax.config import METHODS, Config
-    from codea1_jax.publish.cards import LOCAL, is_local, model_card, public, rollouts_card
-    from codea1_jax.publish.hub import CARD, Upload
-    from codea1_jax.publish.tables import write_rollouts
+    from codea1_jax.run.publish.cards import LOCAL, is_local, model_card, public, rollouts_card
+    from codea1_jax.run.publish.hub import CARD, Upload
+    from codea1_jax.run.publish.tables import write_rollouts
     from codea1_jax.run.rundir import recorded_run
     from codea1_jax.runtime.checkpoints import Checkpoints
     from codea1_jax.training.convert import convert, open_policy, step_of
@@ -99,7 +99,7 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
 
 
 def _licence(options: argparse.Namespace, base: str | None) -> str:
-    from codea1_jax.publish.hub import licence_of
+    from codea1_jax.run.publish.hub import licence_of
 
     licence = options.license or licence_of(base)
     if licence is None:

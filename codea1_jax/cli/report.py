@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.console import log_to_stderr
-    from codea1_jax.report import build_report, follow_report
+    from codea1_jax.run.report import build_report, follow_report
     from codea1_jax.run.rundir import run_folder
 
     log_to_stderr(logging.WARNING)

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from codea1_jax.config.section import Section
 
+ROUNDS = 5  # tests of a function that pass@5 and mut@5 count
+
 
 class RunConfig(Section):
     """Identity of a run."""

@@ -26,8 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from codea1_jax.config.run import ROUNDS
 from codea1_jax.evals.code import count_correct
-from codea1_jax.evals.metrics import ROUNDS, Estimate, bounded, estimate, mul, solved, solved_names
+from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved, solved_names
 from codea1_jax.game.judging import PendingOutcomes, ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity

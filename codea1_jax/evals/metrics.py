@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 RESAMPLES = 2_000
-ROUNDS = 5  # tests of a function that pass@5 and mut@5 count
 
 
 @dataclass(frozen=True)

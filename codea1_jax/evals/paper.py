@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from codea1_jax.config.run import ROUNDS
 from codea1_jax.evals.journal import RESULTS_FILE, Journal
-from codea1_jax.evals.metrics import ROUNDS, Estimate, estimate
+from codea1_jax.evals.metrics import Estimate, estimate
 from codea1_jax.evals.mutants import Mutant, make_mutants
 from codea1_jax.evals.paper_reading import read_tests, spoken
 from codea1_jax.evals.pytest_jobs import PytestRun, pytest_job, read_run

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from codea1_jax.config import METHODS, Config, Role
-from codea1_jax.evals.metrics import ROUNDS
+from codea1_jax.config.run import ROUNDS
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind

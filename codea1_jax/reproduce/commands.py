@@ -124,7 +124,7 @@ def _first_ready(waiting: Sequence[Command]) -> Command | None:
 
 def _start(command: Command, cores: str) -> subprocess.Popen[bytes]:
     program, *arguments = command.words
-    module = ("-m", "codea1_jax") if program == "codea1" else ()
+    module = ("-m", "codea1_jax.cli") if program == "codea1" else ()
     command.directory.parent.mkdir(parents=True, exist_ok=True)
     with command.log.open("ab") as log:
         # The process inherits the lock and keeps it until it ends: one whose parent was killed may still be saving.

@@ -1,1 +1,1 @@
-"""A run's directory: its configuration, metrics, rollouts, versions and summary."""
+"""A run's directory: its configuration, metrics, rollouts, versions and summary; the page and the uploads made of it."""

@@ -25,7 +25,7 @@ from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
-from codea1_jax.report import build_report
+from codea1_jax.run.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path

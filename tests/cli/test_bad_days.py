@@ -155,7 +155,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path, capsys):
 
 
 def test_standard_output_that_cannot_be_written_is_one_line():
-    command = [sys.executable, "-m", "codea1_jax", "train", "micro/a1", "--dry-run"]
+    command = [sys.executable, "-m", "codea1_jax.cli", "train", "micro/a1", "--dry-run"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False

@@ -149,7 +149,7 @@ def nobody_reads() -> Iterator[None]:
 
 def test_a_reader_who_has_seen_enough_is_no_failure():
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "codea1_jax", "presets"]
+    command = [sys.executable, "-m", "codea1_jax.cli", "presets"]
     listing = subprocess.Popen(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(reader)
     os.close(writer)

@@ -72,7 +72,7 @@ def test_a_process_has_all_gpus_of_its_node_and_a_folder_of_programs_that_all_re
     assert ended(job)[0] == 0
     assert Path("srun.called").read_text().splitlines() == [
         *("--kill-on-bad-exit=0", "--wait=0"),  # a node that exits does not end the one that saves
-        *("/venv/bin/python", "-m", "codea1_jax", "train", "micro/a1"),
+        *("/venv/bin/python", "-m", "codea1_jax.cli", "train", "micro/a1"),
         *("0,1,2,3", folder or f"{Path.cwd()}/.cache/jax", str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])),
     ]
 

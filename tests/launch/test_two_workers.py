@@ -14,7 +14,7 @@ from codea1_jax.common.files import read_lines
 
 # A TPU connects its processes and all of them reach its bucket; here two settings and a path do.
 TRAINING = """\
-exec env JAX_PLATFORMS=cpu {python} -m codea1_jax "${{@//gs:\\/\\//{buckets}}}" \
+exec env JAX_PLATFORMS=cpu {python} -m codea1_jax.cli "${{@//gs:\\/\\//{buckets}}}" \
     hosts.coordinator=127.0.0.1:"$(cat {port})" hosts.count=2 hosts.index={index}
 """
 

@@ -48,7 +48,7 @@ def start(directory: Path, *more: str, processes: int = 2, devices: int = 1) -> 
     ]
     return [
         start_script(
-            *("-m", "codea1_jax"),
+            *("-m", "codea1_jax.cli"),
             *train_arguments(directory, *EVERY_STEP, *(host if processes > 1 else ()), *more),
             XLA_FLAGS=flags_for(devices),
         )

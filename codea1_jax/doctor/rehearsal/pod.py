@@ -41,7 +41,7 @@ class Pod:
         cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         hosts = (f"hosts.coordinator={address}", f"hosts.count={self.processes}", f"hosts.index={index}")
         own = hosts if self.processes > 1 else ()
-        return [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax", *arguments, *own]
+        return [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax.cli", *arguments, *own]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from codea1_jax.common.files import write_atomically
-from codea1_jax.report.run_data import Run, read_runs
+from codea1_jax.run.report.run_data import Run, read_runs
 
 ROLLOUT_BYTES = 7_000_000
 
-_ASSETS = resources.files("codea1_jax.report.assets")
+_ASSETS = resources.files("codea1_jax.run.report.assets")
 _STYLES = ("base.css", "charts.css", "rollouts.css", "tests.css")
 _SCRIPTS = (
     "dom.js",

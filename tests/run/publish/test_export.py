@@ -12,7 +12,7 @@ import yaml
 from example_run import write_example_run
 
 from codea1_jax.cli import main
-from codea1_jax.publish import pytest_files
+from codea1_jax.run.publish import pytest_files
 
 
 @pytest.fixture(scope="module")

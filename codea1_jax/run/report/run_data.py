@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.report.recorded import leave_out, parse_config, read_document, read_objects
-from codea1_jax.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
+from codea1_jax.run.report.recorded import leave_out, parse_config, read_document, read_objects
+from codea1_jax.run.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
 from codea1_jax.run.rundir import CONFIG_FILE, SUMMARY_FILE
 from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
 

@@ -13,11 +13,11 @@ import pytest
 from example_run import HOSTILE, write_example_run
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.report import build_report, follow_report
-from codea1_jax.report.page import embed_json
+from codea1_jax.run.report import build_report, follow_report
+from codea1_jax.run.report.page import embed_json
 from codea1_jax.run.telemetry import Metrics, as_line
 
-ASSETS = resources.files("codea1_jax.report.assets")
+ASSETS = resources.files("codea1_jax.run.report.assets")
 
 
 class Page(HTMLParser):

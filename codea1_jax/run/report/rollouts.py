@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.report.recorded import leave_out, read_objects
+from codea1_jax.run.report.recorded import leave_out, read_objects
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 
 MAX_STEPS = 12

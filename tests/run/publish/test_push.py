@@ -22,7 +22,7 @@ from codea1_jax.models.policy import pretrained_policy
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer
 from codea1_jax.models.weights import load_params
-from codea1_jax.publish import cards, hub
+from codea1_jax.run.publish import cards, hub
 from codea1_jax.training import convert
 from codea1_jax.training.convert import open_policy
 
