@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from transformers import GenerationConfig, PreTrainedConfig
+
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import ArchitectureConfig
 from codea1_jax.models.architecture import Architecture
@@ -73,12 +75,18 @@ _READ = {
     *("model_type", "num_key_value_heads", "head_dim", "rope_theta", "rope_scaling", "rope_parameters"),
     *("rms_norm_eps", "tie_word_embeddings", "layer_types"),
 }
-# Fields that change nothing of what a model computes here.
+# What transformers keeps for every model, of whatever architecture, and how it generates; `use_cache` and the tokens
+# that begin and end a text are among the latter.
+_COMMON = {
+    *(each.name for each in dataclasses.fields(PreTrainedConfig)),
+    *(name for name, value in vars(PreTrainedConfig).items() if isinstance(value, property)),
+    *GenerationConfig().to_dict(),
+} - {"is_encoder_decoder"}
+# Other fields that change nothing of what a model computes here: of the families, of code, and of other tools.
 _INERT = {
-    *("_name_or_path", "architectures", "attention_dropout", "bos_token_id", "dtype", "eos_token_id", "id2label"),
-    *("initializer_range", "is_llama_config", "label2id", "max_window_layers", "pad_token_id", "pretraining_tp"),
-    *("return_dict", "sliding_window", "tokenizer_class", "torch_dtype", "transformers.js_config"),
-    *("transformers_version", "unsloth_fixed", "unsloth_version", "use_cache"),
+    *("attention_dropout", "initializer_range", "max_window_layers", "pretraining_tp", "sliding_window"),
+    *("auto_map", "keys_to_ignore_at_inference", "is_llama_config", "tokenizer_class", "transformers.js_config"),
+    *("unsloth_fixed", "unsloth_version"),
 }
 
 
@@ -160,8 +168,8 @@ def _refuse_unknown(config: Mapping[str, Any], family: Family) -> None:
     layer_types = set(config.get("layer_types") or ()) - {"full_attention"}
     if layer_types:
         raise ValueError(f"layer_types of {', '.join(sorted(layer_types))} are not supported")
-    known = _READ | _INERT | ({"no_rope_layers"} if family.rope_interval else set())
-    for name in sorted(config.keys() - known):
+    known = _READ | _COMMON | _INERT | ({"no_rope_layers"} if family.rope_interval else set())
+    for name in sorted(name for name in config.keys() - known if not name.startswith("_")):  # which transformers hides
         value, wanted = config[name], fixed.get(name)
         is_off = value is None or value is False or (value == 0 and name not in fixed)
         if not is_off and value != wanted:

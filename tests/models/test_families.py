@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from transformers import AutoConfig
+from transformers import AutoConfig, GenerationConfig
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import ArchitectureConfig
@@ -70,6 +70,9 @@ def test_architectures_survive_their_config_json(name):
         ("llama3", {"partial_rotary_factor": 0.0}, "partial_rotary_factor=0.0 is not supported; only 1.0 is"),
         ("llama3", {"no_rope_layers": [1, 0]}, r"no_rope_layers=\[1, 0\] is not supported"),
         ("llama3", {"quantization_config": {"bits": 4}}, "quantization_config"),
+        ("llama3", {"is_encoder_decoder": True}, "is_encoder_decoder=True is not supported"),
+        ("llama3", {"per_layer_config": {"0": {"num_attention_heads": 2}}}, "per_layer_config"),
+        ("qwen3", {"final_logit_softcapping": 30.0}, "final_logit_softcapping=30.0"),
         ("llama3", {"attention_multiplier": 0.5}, "remove it if it does not change what the model computes"),
         (
             "mha_tied",
@@ -90,6 +93,21 @@ def test_what_may_change_the_computation_is_refused_by_name(name, change, compla
         del document["rope_parameters"]
     with pytest.raises(ValueError, match=complaint):
         read_architecture(document)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_changes_no_architecture_is_ignored(name):
+    classifier = AutoConfig.for_model(
+        name, num_labels=3, problem_type="regression", output_hidden_states=True
+    ).to_dict()
+    written = classifier | GenerationConfig(max_new_tokens=9, top_k=5, repetition_penalty=1.05).to_dict()
+    others = {"_experts_implementation": "eager", "_commit_hash": "0a1b", "name_or_path": "me/mine", "torch_dtype": "x"}
+    others |= {
+        "auto_map": {"AutoModel": "own.Own"},
+        "keys_to_ignore_at_inference": ["logits"],
+        "output_attentions": True,
+    }
+    assert read_architecture(written | others) == read_architecture(AutoConfig.for_model(name).to_dict())
 
 
 def test_both_spellings_of_rope_are_read():
