@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from codea1_jax.config.model import LoRAConfig, ModelConfig
+from codea1_jax.config.model import ModelConfig
 from codea1_jax.config.section import Section
 
 Importance = Literal["token", "icepop"]
@@ -18,13 +18,10 @@ class GRPOConfig(Section):
     loss: Literal["clipped", "cispo"] = Field(
         default="clipped",
         description="clipped: PPO's clipped loss; cispo: -advantage · log-probability, times the clipped ratio as a "
-        "constant, which keeps every token's gradient (CISPO; dual_clip has no effect)",
+        "constant, which keeps every token's gradient (CISPO)",
     )
     clip_low: float = Field(default=0.20, ge=0, le=1, description="the ratio is clipped below at 1 - clip_low")
     clip_high: float = Field(default=0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
-    dual_clip: float = Field(
-        default=10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
-    )
     ratio: Literal["token", "sequence"] = Field(
         default="token",
         description="what is clipped: each token's ratio, or its response's geometric mean of them (GSPO)",
@@ -70,17 +67,14 @@ class OptimizerConfig(Section):
 
     learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
     schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
-    warmup_steps: int = Field(default=10, ge=0, description="training steps over which the rate rises linearly")
-    warmup_share: float = Field(
-        default=0.1, ge=0, le=1, description="upper bound of warmup_steps, as a share of the run's steps"
+    warmup_steps: int = Field(
+        default=10, ge=0, description="training steps over which the rate rises linearly; at most a tenth of the run's"
     )
     warmup_from_zero: bool = Field(
         default=False,
         description="warm-up step s (from 0) has s / warmup_steps of the rate, as in the original, so the first step "
         "learns nothing; false: (s + 1) / warmup_steps",
     )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
     weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
     clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
 
@@ -107,10 +101,6 @@ class LearnerConfig(Section):
     start: str | None = Field(
         default=None,
         description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",
-    )
-    lora: LoRAConfig | None = Field(
-        default=None,
-        description="this policy's own adapters; keys that are not set here come from `lora`",
     )
     temperature: float | None = Field(
         default=None, gt=0, description="softmax temperature of this policy in training; none: that of `rollout`"

@@ -72,13 +72,9 @@ class CheckpointConfig(Section):
     )
     every: int = Field(default=10, ge=1, description="training steps between checkpoints")
     keep_last: int = Field(default=2, ge=1, description="newest checkpoints kept")
-    keep_best: int = Field(
-        default=0, ge=0, description="best checkpoints to keep as well; every evaluated step is then saved"
-    )
     keep_every: int = Field(
         default=0,
         ge=0,
         description="steps between checkpoints that are kept for good, to be evaluated as RUN@STEP; also saved "
         "where `every` would not; 0: none",
     )
-    best_metric: str = Field(default="eval/avg_at_n", description="evaluation metric that decides which are best")

@@ -67,10 +67,6 @@ class Config(Section):
         """The model of every policy that the method trains, by the policy's name."""
         return {name: self.learners[name].model or self.model for name in METHODS[self.method.name].policies}
 
-    def lora_of(self, policy: str) -> LoRAConfig | None:
-        """The adapters of a policy; None where all parameters are trained."""
-        return None if self.lora is None else self.learners[policy].lora or self.lora
-
     def sampling_of(self, policy: str) -> tuple[float, float]:
         """The temperature, and top_p, at which a policy is sampled in training."""
         own = self.learners[policy]
@@ -86,16 +82,16 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_sections_differ_from_the_common_ones(cls, raw: Any) -> Any:
-        """A policy's own model, and its adapters, take what they do not set from `model` and `lora`."""
-        if not isinstance(raw, dict):
+    def _own_models_differ_from_the_common_one(cls, raw: Any) -> Any:
+        """A policy's own model takes what it does not set from `model`."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict):
             return raw
-        sections = {name: dict(raw[name]) for name in ("code", "test") if isinstance(raw.get(name), dict)}
-        for section in sections.values():
-            for key in ("model", "lora"):
-                if isinstance(raw.get(key), dict) and isinstance(section.get(key), dict):
-                    section[key] = _merged(raw[key], section[key])
-        return {**raw, **sections}
+        own = {name: raw[name] for name in ("code", "test") if isinstance(raw.get(name), dict)}
+        return raw | {
+            name: section | {"model": _merged(raw["model"], section["model"])}
+            for name, section in own.items()
+            if isinstance(section.get("model"), dict)
+        }
 
     @field_validator("hardware")
     @classmethod
@@ -117,13 +113,11 @@ class Config(Section):
         for name, settings in self.learners.items():
             if name in METHODS[self.method.name].policies:
                 continue
-            for key in ("start", "model", "lora", "temperature", "top_p"):
+            for key in ("start", "model", "temperature", "top_p"):
                 if getattr(settings, key) is not None:
                     raise ValueError(
                         f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
                     )
-        if self.checkpoint.keep_best and not self.eval.every:
-            raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self
 
     @model_validator(mode="after")
@@ -138,8 +132,6 @@ class Config(Section):
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
         if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
-        if self.lora is None and any(learner.lora for learner in self.learners.values()):
-            raise ValueError("a policy's own lora: every policy has adapters, or none; set lora as well")
         return self
 
 

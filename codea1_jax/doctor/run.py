@@ -44,7 +44,7 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
     directory = checkpoints_of(Path(config.run.directory), config.checkpoint)
     if not directory.startswith(REMOTE):
         size = saved(config, config.by_model(model_shape)) if findings["model"].works else 0
-        kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
+        kept = config.checkpoint.keep_last + 1  # one more while it is being written
         yield find_disk(Path(directory), "disk", f"{kept} checkpoints of {size / GIB:.2f} GiB at most", size * kept)
 
 

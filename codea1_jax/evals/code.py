@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
-from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved, solved_names
+from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved
 from codea1_jax.evals.requests import program_requests
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
@@ -82,17 +82,6 @@ def evaluate_benchmark(
     for source, estimates in metrics_of(judged, benchmark.sizes).items():
         metrics |= bounded(f"eval/{source}", estimates)
     return metrics
-
-
-def benchmark_metrics(benchmark: Benchmark, samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_benchmark` gives, intervals left out."""
-    names = solved_names(samples, KS)
-    sound = Counter(problem.source for problem in benchmark.problems)
-    return tuple(
-        f"eval/{source}/{name}"
-        for source, count in sound.items()
-        for name in (*names, *(("avg_at_n_sound",) if count < benchmark.sizes[source] else ()))
-    )
 
 
 def evaluate_code(

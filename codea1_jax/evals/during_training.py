@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from codea1_jax.config import EvalConfig, Role
-from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark
-from codea1_jax.evals.heldout import HeldOut, code_metrics, evaluate_programs, evaluate_tests, suite_metrics
+from codea1_jax.evals.code import evaluate_benchmark
+from codea1_jax.evals.heldout import HeldOut, evaluate_programs, evaluate_tests
 from codea1_jax.game.round import Game
 from data_pipeline import Problem
 from data_pipeline.benchmark import Benchmark
@@ -34,18 +34,6 @@ class Evaluation:
     @property
     def has_questions(self) -> bool:
         return bool(self.heldout.problems or self.benchmark.problems)
-
-    def names(self) -> tuple[str, ...]:
-        """The names of what `metrics` gives, times left out."""
-        names: tuple[str, ...] = ()
-        if "code" in self.roles:
-            names += benchmark_metrics(self.benchmark, self.config.samples)
-            names += code_metrics(self.config.samples) if self.heldout.problems else ()
-        if "test" in self.roles and self.heldout.problems:
-            names += suite_metrics(self.heldout)
-        if self.supervised and self.tested:
-            names += (HELDOUT_LOGPROB,)
-        return names
 
     def metrics(self, game: Game, *, is_last: bool = False) -> dict[str, float]:
         """The players' metrics, in percent; is_last: after the last step. Raises SandboxError if the judge fails."""

@@ -28,7 +28,7 @@ from statistics import fmean
 
 from codea1_jax.config.run import ROUNDS
 from codea1_jax.evals.code import count_correct
-from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved, solved_names
+from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved
 from codea1_jax.game.judging import PendingOutcomes, ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
@@ -87,21 +87,6 @@ def _scored(
     answers = _values(reference.result().by_call)
     exposing = [_wrong(judge, problem, mutant.result(), answers) for mutant in mutants]
     return answers, tuple(i for i, count in enumerate(exposing) if 0 < count <= HARD * len(answers))
-
-
-def code_metrics(samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_programs` gives, intervals left out."""
-    return tuple(f"eval/{name}" for name in solved_names(samples, KS))
-
-
-def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
-    """The names of what `evaluate_tests` gives, intervals left out; shares of tests are not given where none exist."""
-    names: tuple[str, ...] = ("test_validity", "distinct_tests", "pass_at_5")
-    if any(p.mutants for p in heldout.problems):
-        names += ("kill_rate", "mut_at_5", "mul", "trivial_tests")
-    if any(heldout.hard.values()):
-        names += ("hard_mut_at_5",)
-    return tuple(f"eval/{name}" for name in names)
 
 
 def evaluate_programs(

@@ -65,11 +65,6 @@ def solved(counts: Sequence[tuple[int, int]], ks: Sequence[int], unjudged: int =
     return estimates
 
 
-def solved_names(samples: int, ks: Sequence[int]) -> tuple[str, ...]:
-    """The names of what `solved` gives where every problem has this many samples."""
-    return ("avg_at_n", *(f"pass_at_{k}" for k in ks if k <= samples))
-
-
 def bounded(prefix: str, estimates: Mapping[str, Estimate]) -> dict[str, float]:
     """The metrics below a prefix, each with its interval as `_low` and `_high`."""
     ends = (("", "value"), ("_low", "low"), ("_high", "high"))

@@ -66,7 +66,7 @@ class Learning:
                 temperature=1.0 if self.method.supervised else config.sampling_of(name)[0],
                 mesh=mesh,
                 offload=config.offload,
-                lora=config.lora_of(name),
+                lora=config.lora,
                 seed=len(sections) * config.run.seed + number,  # every policy's adapters are drawn from their own seed
             )
             for number, (name, section) in enumerate(sections.items())

@@ -18,6 +18,7 @@ MAX_KL = 10.0
 
 # A token on whose log-probability the sampler and the training graph differ by more counts as mismatched.
 MISMATCH = 0.1
+DUAL_CLIP = 10.0  # as in the original
 
 
 class PolicyLoss(NamedTuple):
@@ -35,15 +36,14 @@ def clipped_policy_loss(
     *,
     clip_low: float,
     clip_high: float,
-    dual_clip: float,
 ) -> PolicyLoss:
     """PPO's clipped loss (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476) and, where the
-    advantage is negative, the dual clip (arXiv 1912.09729): the loss never exceeds -advantage * dual_clip.
+    advantage is negative, the dual clip (arXiv 1912.09729): the loss never exceeds -advantage * DUAL_CLIP.
     """
     plain = -advantages * ratio
     clipped = -advantages * jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
     pessimistic = jnp.maximum(plain, clipped)
-    bound = -advantages * dual_clip
+    bound = -advantages * DUAL_CLIP
     negative = advantages < 0
     return PolicyLoss(
         loss=jnp.where(negative, jnp.minimum(pessimistic, bound), pessimistic),
@@ -221,7 +221,7 @@ def _policy_loss(logprobs: Array, ratio: Array, advantages: Array, config: GRPOC
     clips = {"clip_low": config.clip_low, "clip_high": config.clip_high}
     if config.loss == "cispo":
         return cispo_loss(logprobs, ratio, advantages, **clips)
-    return clipped_policy_loss(ratio, advantages, **clips, dual_clip=config.dual_clip)
+    return clipped_policy_loss(ratio, advantages, **clips)
 
 
 def token_means(sums: TokenSums) -> dict[str, float]:

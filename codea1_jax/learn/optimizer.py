@@ -20,6 +20,7 @@ from codea1_jax.models.sharding import replicated
 from codea1_jax.runtime.offload import in_host_memory
 
 Params = Any  # a nested dict of arrays
+WARMUP_SHARE = 0.1  # of a run's steps, at most
 
 
 @jax.tree_util.register_dataclass
@@ -41,7 +42,7 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
     """AdamW (arXiv 1711.05101) after clipping the global norm, for a learning rate of 1."""
     return optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
-        optax.scale_by_adam(config.beta1, config.beta2),
+        optax.scale_by_adam(),
         optax.add_decayed_weights(config.weight_decay),
         optax.scale(-1.0),
     )
@@ -53,7 +54,7 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     It rises linearly and reaches the peak in the last warm-up step; the cosine would reach 0 one step after
     the last. So no step is spent at a rate of 0, unless `warmup_from_zero` has the rise begin there.
     """
-    warmup = min(config.warmup_steps, math.ceil(config.warmup_share * total_steps))
+    warmup = min(config.warmup_steps, math.ceil(WARMUP_SHARE * total_steps))
     begun = 0 if config.warmup_from_zero and warmup else 1
     rising = (step + begun) / max(warmup, 1)
     if config.schedule == "constant":

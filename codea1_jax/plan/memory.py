@@ -39,7 +39,7 @@ def state_bytes(config: Config, shapes: Mapping[str, Architecture]) -> StateByte
     learning = Learning(config)
     policies, moments, references, shared = 0, 0, 0, {}
     for name in learning.sections:
-        model, shape, lora = config.models[name], shapes[name], config.lora_of(name)
+        model, shape, lora = config.models[name], shapes[name], config.lora
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
         trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
         policies += 4 * trained

@@ -6,7 +6,6 @@ misses.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -316,11 +315,8 @@ def _schedule(draft: OwnRun) -> Settings:
         if epochs.is_integer()
         else {"train.steps": Setting(steps, f"{epochs:.1f} epochs")}
     )
-    warm = min(10, math.ceil(0.1 * steps))
-    warmup = Setting(0.1, f"{warm} of {steps} steps, in which the rate rises")
     return {
         **length,
-        **{f"{policy}.optimizer.warmup_share": warmup for policy in ("code", "test")},
         "eval.every": Setting(draft.every, f"steps: {draft.evaluations} points of every curve"),
     }
 

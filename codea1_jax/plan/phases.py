@@ -72,7 +72,7 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
 
 
 def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
-    model, lora, role, capacity = run.model, run.config.lora_of(load.policy), load.role, run.capacity(load)
+    model, lora, role, capacity = run.model, run.config.lora, load.role, run.capacity(load)
     packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     block = capacity.rows * capacity.block  # tokens

@@ -75,7 +75,7 @@ class PlannedRun:
     @property
     def trained(self) -> int:
         """What is trained of a policy: all parameters, or adapters."""
-        lora = self.config.lora_of(self.policy)
+        lora = self.config.lora
         return parameters(self.model) if lora is None else adapter_parameters(self.model, lora)
 
     @property

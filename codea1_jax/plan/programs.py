@@ -198,7 +198,7 @@ def _learning(
     always: int,
     names: Mapping[Phase, Sequence[ProgramName]],
 ) -> Iterator[Program]:
-    jitted, lora, offload, table = learner.phases, run.config.lora_of(run.policy), run.config.offload, layout_table(run)
+    jitted, lora, offload, table = learner.phases, run.config.lora, run.config.offload, layout_table(run)
     scored = {which: Phase(kind, run.policy) in table for which, kind in SCORERS.items()}
     # A step's batches are all on the devices before the first is learned from.
     fullest = run.fullest_batch(run.policy)

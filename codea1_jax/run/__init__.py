@@ -1,1 +1,1 @@
-"""A run's directory: its configuration, metrics, rollouts, versions and summary; the page and the uploads made of it."""
+"""A run's directory, and what is made of it: metrics, rollouts, a summary, the report, uploads."""

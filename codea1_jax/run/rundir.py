@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -61,7 +60,7 @@ class RunDir:
         on_all(lambda: check_same_run(path, config, resume))
         self.path = path
         self.writes = is_writer()
-        self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
+        self._config, self._wandb = config, wandb
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
         self._opened = ExitStack()
@@ -75,7 +74,7 @@ class RunDir:
         # Opening the checkpoints removes unfinished ones, which must not be those of another process.
         if lock := on_all(lambda: RunLock(self.path) if self.writes else None):
             self._opened.callback(lock.release)
-        self.checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
+        self.checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_every)
         self._opened.callback(self.checkpoints.close)
         on_all(lambda: check_shared(checkpoints))
         self.resume_step = self.checkpoints.latest()
@@ -123,7 +122,7 @@ class RunDir:
     def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
         """Starts saving all training state. Raises CheckpointError; earlier checkpoints stay good."""
         content = {"state": document, "config": self._config.model_dump(mode="json"), "metrics": [*self._lines]}
-        self.checkpoints.save(step, arrays, content, self._score(step))
+        self.checkpoints.save(step, arrays, content)
 
     def restore(self, like: Any) -> tuple[Any, Mapping[str, Any]]:
         """The arrays (of the shapes and placement of `like`) and the document of `resume_step`.
@@ -144,11 +143,6 @@ class RunDir:
         write_atomically(self.path / telemetry.VERSIONS_FILE, json.dumps(telemetry.versions(), indent=2) + "\n")
         self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
         self._opened.callback(self._metrics.close)
-
-    def _score(self, step: int) -> float:
-        """How good the models of a step were, by its evaluation; the least of all where there was none."""
-        scores = [line.get(self._best_metric) for line in self.figures("eval") if line["step"] == step]
-        return next((score for score in scores if score is not None), -math.inf)
 
     def __enter__(self) -> RunDir:
         return self

@@ -14,7 +14,6 @@ import math
 import os
 import platform
 import secrets
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +22,6 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 import jax
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
-from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 
 from codea1_jax.common.files import naming, write_atomically
 
@@ -33,7 +29,6 @@ METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FOLDER = "rollouts"
 VERSIONS_FILE = "versions.json"
 WANDB_FILE = "wandb_id"
-TENSORBOARD_FOLDER = "tb"
 
 _PACKAGES = (
     "codea1-jax",
@@ -93,7 +88,7 @@ def figures_of(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Metrics:
-    """Writes a run's figures to `metrics.jsonl`, to TensorBoard events and, if a project is named, to wandb.
+    """Writes a run's figures to `metrics.jsonl` and, if a project is named, to wandb.
 
     `resume_step=None` starts the run's records afresh; a number continues after that step, whose figures so far are
     `lines`, and forgets what was logged later. `wandb_project` needs the `wandb` extra (else ImportError).
@@ -107,15 +102,12 @@ class Metrics:
         *,
         wandb_project: str | None = None,
     ) -> None:
-        board_dir, resumed = run_dir / TENSORBOARD_FOLDER, resume_step is not None
-        if not resumed:
-            shutil.rmtree(board_dir, ignore_errors=True)
         for step in rollout_steps(run_dir):
             if resume_step is None or step > resume_step:
                 rollouts_path(run_dir, step).unlink()
         write_atomically(run_dir / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
-        self._board = EventFile(board_dir, purge_step=None if resume_step is None else resume_step + 1)
+        resumed = resume_step is not None
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -124,41 +116,14 @@ class Metrics:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
             os.fsync(self._file.fileno())
-        step, figures = line["step"], figures_of(line)
-        self._board.write(step, line["time"], figures)
         if self._wandb is not None:
-            self._wandb.log(figures, step=step)
+            self._wandb.log(figures_of(line), step=line["step"])
 
     def close(self) -> None:
-        for file in (self._file, self._board):
-            with suppress(OSError):  # every line is on disk, unless writing it has failed and was reported
-                file.close()
+        with suppress(OSError):  # every line is on disk, unless writing it has failed and was reported
+            self._file.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-
-class EventFile:
-    """TensorBoard's events in a folder, written at once. It forgets `purge_step` and later steps of earlier files.
-
-    tensorboardX's own SummaryWriter writes in a thread and when the process ends, where a full disk can only end in
-    tracebacks.
-    """
-
-    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._writer = EventsWriter(str(folder / "events"))
-        if purge_step is not None:
-            self._writer.write_event(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
-        self._writer.flush()
-
-    def write(self, step: int, time: float, figures: Mapping[str, float]) -> None:
-        """Appends figures, on disk when this returns. Raises OSError."""
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        self._writer.write_event(Event(step=step, wall_time=time, summary=Summary(value=values)))
-        self._writer.flush()
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 def _start_wandb(run_dir: Path, project: str, *, resumed: bool) -> Any:

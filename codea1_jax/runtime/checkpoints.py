@@ -11,20 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from operator import itemgetter
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
 import orbax.checkpoint as ocp
-from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, BestN, EveryNSteps, LatestN
+from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, EveryNSteps, LatestN
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.runtime.fingerprint import describe, shapes
@@ -32,7 +30,6 @@ from codea1_jax.runtime.storage import locate
 
 ARRAYS = "arrays"
 DOCUMENT = "document"
-_SCORE = "score"
 
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
 _LEAVE_SECONDS = 5.0
@@ -57,26 +54,22 @@ class CheckpointError(OSError):
 class Checkpoints:
     """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
-    The newest `keep_last` stay, the `keep_best` of the highest score (of equals the newer), and one every `keep_every`
-    steps (0: none). What an interrupted save has left is removed in the background after opening, and the next save
-    waits for that; with `read_only` nothing is touched.
+    The newest `keep_last` stay, and one every `keep_every` steps (0: none). What an interrupted save has left is
+    removed in the background after opening, and the next save waits for that; with `read_only` nothing is touched.
     """
 
     def __init__(
         self,
         directory: str | Path,
         keep_last: int = 2,
-        keep_best: int = 0,
         keep_every: int = 0,
         *,
         read_only: bool = False,
     ) -> None:
         self._directory = locate(str(directory))
-        best = BestN(n=keep_best, get_metric_fn=itemgetter(_SCORE), keep_checkpoints_without_metrics=False)
         regular = [EveryNSteps(keep_every)] if keep_every else []
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=AnyPreservationPolicy([LatestN(keep_last), best, *regular]),
-            best_fn=itemgetter(_SCORE) if keep_best else None,  # without it Orbax records no scores
+            preservation_policy=AnyPreservationPolicy([LatestN(keep_last), *regular]),
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
         )
@@ -88,17 +81,17 @@ class Checkpoints:
     def latest(self) -> int | None:
         return max(self.steps(), default=None)
 
-    def save(self, step: int, arrays: Any, document: Mapping[str, Any], score: float = -math.inf) -> None:
+    def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
         """Starts saving; returns when `arrays` may be overwritten, while `wait` returns when all is on disk.
 
-        `arrays` is a pytree of JAX arrays, `document` what JSON can hold, `score` how good the step is, if measured.
+        `arrays` is a pytree of JAX arrays, `document` what JSON can hold.
         Raises CheckpointError if this save or the one before failed, as on a full disk. Earlier steps are intact.
         """
         self.wait()
         content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
         items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
         with self._naming_failed_saves():
-            self._manager.save(step, args=ocp.args.Composite(**items), metrics={_SCORE: score}, force=True)
+            self._manager.save(step, args=ocp.args.Composite(**items), force=True)
 
     def check(self) -> None:
         """Raises what `wait` raises if the save in progress has failed already; does not wait."""

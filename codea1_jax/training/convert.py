@@ -98,7 +98,7 @@ def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
     if role not in kept:
         raise UserError(f"{run.place} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
 
-    policy, lora = make_policy(config.models[role]), config.lora_of(role)
+    policy, lora = make_policy(config.models[role]), config.lora
 
     def read(model: Transformer, mesh: Mesh) -> Params:
         with Checkpoints(where, read_only=True) as checkpoints:

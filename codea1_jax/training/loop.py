@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from codea1_jax.common.console import TrainingProgress
-from codea1_jax.common.errors import Interrupted, UserError
+from codea1_jax.common.errors import Interrupted
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
 from codea1_jax.game.rollouts import StepRollouts
@@ -108,16 +108,6 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     return metrics
 
 
-def check_best_metric(training: Training) -> None:
-    """Raises UserError if the best checkpoints would be chosen by a metric that `evaluate` does not give."""
-    settings, names = training.config.checkpoint, training.evaluation.names()
-    if settings.keep_best and settings.best_metric not in names:
-        raise UserError(
-            f"checkpoint.best_metric: no evaluation of this run gives {settings.best_metric}; "
-            f"it gives {', '.join(names) or 'nothing'}"
-        )
-
-
 def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
     """Waits in an update of `state`, which a signal may end as long as the step's beginning is whole here or saved."""
     saved = state.step in run.checkpoints.steps()
@@ -142,9 +132,8 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
     settings = training.config.checkpoint
-    judged = settings.keep_best > 0 and run.has_logged("eval", state.step)
     kept = settings.keep_every > 0 and _due(state.step, settings.keep_every)
-    return state.step == training.total_steps or _due(state.step, settings.every) or kept or judged
+    return state.step == training.total_steps or _due(state.step, settings.every) or kept
 
 
 def _due(step: int, every: int) -> bool:

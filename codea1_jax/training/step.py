@@ -107,8 +107,8 @@ def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapp
 
 def params(training: Training, state: State) -> dict[str, Params]:
     """Every policy's parameters, by its name; under LoRA its adapted base."""
-    lora_of = training.policies.learning.config.lora_of
-    return {name: attach(lora_of(name), state.bases.get(name), own.params) for name, own in state.policies.items()}
+    lora = training.config.lora
+    return {name: attach(lora, state.bases.get(name), own.params) for name, own in state.policies.items()}
 
 
 def _has_book(training: Training) -> bool:

@@ -33,7 +33,7 @@ from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.checks import check_run
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import check_best_metric, evaluate, train
+from codea1_jax.training.loop import evaluate, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.sources import GIVEN
@@ -122,7 +122,6 @@ class Trainer:
             packages = PACKAGES if config.eval.datasets else ()
             judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
             self._training = make_training(config, judge, self._given, self._rewards)
-            check_best_metric(self._training)
             if not self._resume:
                 own_starts(self._training)  # a start that cannot be used leaves no directory behind
             self._stack = stack.pop_all()  # closed here only if something above failed

@@ -247,20 +247,6 @@ def test_a_question_without_golden_tests_is_refused_where_they_are_learned_from(
     assert refusal == {"id": "untested", "reason": f"it has no golden tests, from which {method} learns"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        (["checkpoint.best_metric=eval/avg_at_8"], "gives eval/avg_at_8; it gives eval/avg_at_n, eval/pass_at_1, "),
-        (["checkpoint.best_metric=eval/mul", "method.name=golden"], "gives eval/mul; it gives eval/avg_at_n, "),
-        (["data.heldout_problems=0"], "gives eval/avg_at_n; it gives nothing"),
-    ],
-)
-def test_a_figure_that_no_evaluation_gives_cannot_tell_the_best_checkpoints(settings, named, capsys, tmp_path):
-    said = refused(capsys, *train_arguments(tmp_path / "run", "checkpoint.keep_best=1", *settings))
-    assert "codea1: checkpoint.best_metric: no evaluation of this run " + named in said
-    assert not (tmp_path / "run").exists()
-
-
 # --- run directories ----------------------------------------------------------------------------------
 
 ANOTHER = GOOD | {"id": "thrice", "question": "Write twice(x): x and x.", "solution": "def twice(x):\n  return x + x"}

@@ -3,7 +3,7 @@
 import pytest
 from scripted import requests_of, scripted_game
 
-from codea1_jax.evals.heldout import code_metrics, evaluate_programs, evaluate_tests, prepare, suite_metrics
+from codea1_jax.evals.heldout import evaluate_programs, evaluate_tests, prepare
 from data_pipeline import Problem
 
 PROBES = tuple(f"f({x})" for x in range(-3, 4))
@@ -54,7 +54,7 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
     heldout = prepare(PROBLEMS, pool)
     assert [len(answers) for answers in heldout.answers.values()] == [7, 4, 2]
     figures = evaluate_programs(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
-    assert set(without_bounds(figures)) == set(code_metrics(4))
+    assert set(without_bounds(figures)) == {"eval/avg_at_n", "eval/pass_at_1", "eval/pass_at_2", "eval/pass_at_4"}
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
     bounds = figures["eval/avg_at_n_low"], figures["eval/avg_at_n_high"]
     assert bounds == pytest.approx((25, 75))  # three of the worst
@@ -114,7 +114,6 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
     }
     game, heldout = scripted_game(pool, {}, suites), prepare(PROBLEMS, pool)
     figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
-    assert set(without_bounds(figures)) == set(suite_metrics(heldout))
     assert without_bounds(figures) == pytest.approx(
         {
             "eval/test_validity": 100 * (2 / 3 + 1 / 3 + 2 / 3 + 0 + 1 / 3 + 1 / 3) / 6,
@@ -132,7 +131,6 @@ def test_without_any_mutant_there_is_no_kill_rate_and_without_a_test_no_share_of
     game = scripted_game(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
     heldout = prepare([NO_MUTANTS], pool)
     figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
-    assert set(without_bounds(figures)) == set(suite_metrics(heldout))
     expected = {"eval/test_validity": 100 / 3, "eval/distinct_tests": 50, "eval/pass_at_5": 20}
     bounds = {f"{name}_{end}": value for name, value in expected.items() for end in ("low", "high")}
     assert figures == pytest.approx(expected | bounds)  # of one question, every resample is the same
@@ -165,7 +163,6 @@ def test_hard_mutants_are_those_that_few_scored_calls_expose(pool):
         (ITSELF.question, ITSELF.solution): ITSELF_ROUNDS,
     }
     figures = evaluate_tests(scripted_game(pool, {}, suites).test, pool, heldout, suites=2, suite_size=3, stream=(0,))
-    assert set(without_bounds(figures)) == set(suite_metrics(heldout))
     assert figures["eval/mut_at_5"] == pytest.approx(100 * (2 / 2 + 3 / 5) / 2)
     hard = [figures[f"eval/hard_mut_at_5{end}"] for end in ("", "_low", "_high")]
     assert hard == [50, 50, 50]  # f(3) kills one of the two, and the other question has none

@@ -16,7 +16,7 @@ from codea1_jax.learn.losses import (
 )
 from codea1_jax.learn.ratios import importance_ratio, sampler_correction
 
-CLIPS = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0}
+CLIPS = {"clip_low": 0.2, "clip_high": 0.28}
 
 
 def objective_of(logprobs, **given):

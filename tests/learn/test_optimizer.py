@@ -10,23 +10,23 @@ from codea1_jax.learn.optimizer import apply_gradient, initial_state, learning_r
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_to_zero_after_the_last_step():
-    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4, warmup_share=1)
-    rates = [float(learning_rate(step, config, 12)) for step in range(13)]
+    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4)
+    rates = [float(learning_rate(step, config, 44)) for step in range(45)]
     np.testing.assert_allclose(rates[:5], [0.5, 1.0, 1.5, 2.0, 2.0])
-    np.testing.assert_allclose(rates[8], 1.0, atol=1e-6)
-    assert rates[12] == pytest.approx(0, abs=1e-6)
+    np.testing.assert_allclose(rates[24], 1.0, atol=1e-6)
+    assert rates[44] == pytest.approx(0, abs=1e-6)
     assert all(late < early for early, late in pairwise(rates[4:]))
 
 
 def test_the_originals_warm_up_begins_at_zero_and_ends_one_step_later():
-    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4, warmup_share=1, warmup_from_zero=True)
+    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4, warmup_from_zero=True)
     ours = config.model_copy(update={"warmup_from_zero": False})
-    rates = [float(learning_rate(step, config, 12)) for step in range(12)]
+    rates = [float(learning_rate(step, config, 44)) for step in range(12)]
     assert rates[:5] == [0.0, 0.5, 1.0, 1.5, 2.0]
-    assert rates[4:] == [float(learning_rate(step, ours, 12)) for step in range(4, 12)]
+    assert rates[4:] == [float(learning_rate(step, ours, 44)) for step in range(4, 12)]
     constant = config.model_copy(update={"schedule": "constant"})
-    assert [float(learning_rate(step, constant, 12)) for step in (0, 3, 4, 9)] == [0.0, 1.5, 2.0, 2.0]
-    assert float(learning_rate(0, constant.model_copy(update={"warmup_steps": 0}), 12)) == 2.0
+    assert [float(learning_rate(step, constant, 44)) for step in (0, 3, 4, 9)] == [0.0, 1.5, 2.0, 2.0]
+    assert float(learning_rate(0, constant.model_copy(update={"warmup_steps": 0}), 44)) == 2.0
 
 
 def test_a_short_run_warms_up_in_a_tenth_of_its_steps_and_the_papers_in_ten():

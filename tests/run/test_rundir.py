@@ -96,19 +96,6 @@ def test_a_run_goes_on_in_a_fresh_directory_from_its_checkpoints_alone(tmp_path)
         run.restore({"w": jnp.zeros(3, int)})
 
 
-def test_the_best_checkpoints_stay_beside_the_newest(tmp_path):
-    keep = CheckpointConfig(keep_last=2, keep_best=1)
-    with RunDir(tmp_path, Settings(), keep, resume=False) as run:
-        for step, figure in ((1, 3.0), (2, 9.0), (3, 1.0), (4, 2.0)):
-            save_a_step(run, step, figure)
-    with RunDir(tmp_path, Settings(), keep, resume=True) as run:
-        assert run.checkpoints.steps() == (2, 3, 4)
-        run.restore({"w": jnp.zeros(3, int)})
-        save_a_step(run, 5, 9.0)  # as good, and newer
-        run.checkpoints.wait()
-        assert run.checkpoints.steps() == (4, 5)
-
-
 def test_regular_checkpoints_stay_for_good(tmp_path):
     with RunDir(tmp_path, Settings(), CheckpointConfig(keep_last=1, keep_every=3), resume=False) as run:
         for step in range(1, 9):

@@ -34,7 +34,6 @@ OVERRIDES = (*SETTINGS, SMALL, "test.temperature=0.8", "warm_start=null", "eval.
 # Everything that moves or is recreated between steps: moments in host memory.
 LORA = (
     "lora={rank: 4, alpha: 8}",
-    "test.lora.rank=2",
     "offload.optimizer=true",
     "code.grpo={kl_coef: 0, entropy_coef: 0.01, mini_batch_questions: 2}",
     "test.grpo={entropy_coef: 0.01, mini_batch_questions: 2}",
@@ -94,11 +93,11 @@ def test_both_policies_learn_adapters_of_their_own_and_their_bases_stay(adapted)
     first, last = adapted.first, adapted.last
     assert bytes_of(last.bases) == bytes_of(first.bases)
     sampled = params(adapted.training, last)
-    for name, rank in zip(NAMES, (4, 2), strict=True):
+    for name in NAMES:
         assert last.bases[name]["embed_tokens"].shape[1] == WIDTHS[name]
         assert sampled[name]["embed_tokens"] is last.bases[name]["embed_tokens"]
         adapters = flatten(last.policies[name].params)
-        assert {array.shape[-1] for path, array in adapters.items() if path[-1] == LORA_A} == {rank}
+        assert {array.shape[-1] for path, array in adapters.items() if path[-1] == LORA_A} == {4}
         moved = jax.tree.map(lambda x, y: (x != y).any(), last.policies[name].params, first.policies[name].params)
         assert all(jax.tree.leaves(moved))
 
@@ -128,7 +127,7 @@ def test_an_exported_policy_is_the_merged_one(adapted, tmp_path, name, family):
     architecture = pretrained_policy(tmp_path / "hf").model.architecture
     assert (architecture.family, architecture.hidden_size) == (family, WIDTHS[name])
     exported = load_params(tmp_path / "hf", source.policy.model)
-    lora = adapted.training.policies.learning.config.lora_of(name)
+    lora = adapted.training.policies.learning.config.lora
     assert bytes_of(exported) == bytes_of(merge(attach(lora, state.bases[name], state.policies[name].params)))
     assert bytes_of(exported) != bytes_of(state.bases[name])
 
@@ -183,16 +182,11 @@ def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():
     assert Config.model_validate(config.model_dump(mode="json")) == config
 
 
-def test_a_policy_takes_what_its_own_adapters_and_sampling_do_not_set():
-    own = ["lora.alpha=8", "test.lora.rank=64", "test.temperature=0.7", "code.top_p=0.9", "rollout.temperature=1.2"]
+def test_a_policy_takes_what_its_own_sampling_does_not_set():
+    own = ["test.temperature=0.7", "code.top_p=0.9", "rollout.temperature=1.2"]
     config = load(Config, "1.5b/a1", own)
-    code, test = config.lora_of("code"), config.lora_of("test")
-    assert code is not None and (code.rank, code.alpha) == (16, 8)
-    assert test is not None and (test.rank, test.alpha) == (64, 8)
     assert (config.sampling_of("code"), config.sampling_of("test")) == ((1.2, 0.9), (0.7, 1.0))
     assert Config.model_validate(config.model_dump(mode="json")) == config
-    with pytest.raises(UserError, match="set lora as well"):
-        load(Config, "1.5b/a1", ["test.lora.rank=64"])
 
 
 def test_a_method_of_one_policy_takes_no_model_for_another():

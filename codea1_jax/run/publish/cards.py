@@ -92,7 +92,7 @@ def model_card(
     method, model = METHODS[config.method.name], config.models[policy]
     base = model.pretrained
     on_hub = base is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not Path(base).exists()
-    learner, lora = config.learners[policy], config.lora_of(policy)
+    learner, lora = config.learners[policy], config.lora
     rows = {
         "method": f"`{config.method.name}`: {method.summary}",
         "base model": "trained from scratch" if base is None else f"`{base}`",
