@@ -50,7 +50,7 @@ def training(job: Job, topology: str) -> tuple[Check, ...]:
 
     Without training there is nothing to rehearse or to plan.
     """
-    if not job.trains:
+    if job.proves:
         return ()
     run_of, on = (job.preset, *job.overrides), ("--topology", topology)
     rehearse = codea1("rehearse", *run_of, f"checkpoint.directory={job.folder}/checkpoints", *on)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -57,10 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("preset", nargs="?", help="as for `codea1 train`")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host")
     proof = "run `codea1 selftest` on all hosts instead, minutes"
-    instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)
+    parser.add_argument("--selftest", dest="proves", action="store_true", help=proof)
     parser.add_argument("--spot", action="store_true", help="slices that may be preempted")
     for option, metavar, meaning in (
         ("--bucket", "gs://BUCKET/FOLDER", "where the run is stored"),
@@ -105,8 +102,7 @@ def _step(options: argparse.Namespace) -> Step:
         tuple(options.overrides),
         bucket=options.bucket or "",
         slices=options.slices,
-        sources=sources_of(config.data) if config and not (options.eval or options.proves) else (),
-        evaluation=tuple(shlex.split(options.eval)),
+        sources=sources_of(config.data) if config and not options.proves else (),
         proves=options.proves,
     )
     job.check_overrides()

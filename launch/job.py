@@ -23,8 +23,7 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder).
 
-    sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in place of training; the preset
-    then only tells the hardware and the judge. proves: runs `codea1 selftest` on all hosts in place of training.
+    sources: where its questions come from. proves: runs `codea1 selftest` on all hosts in place of training.
     """
 
     name: str
@@ -33,12 +32,7 @@ class Job:
     bucket: str
     slices: int = 1
     sources: tuple[Source, ...] = ()
-    evaluation: tuple[str, ...] = ()
     proves: bool = False
-
-    @property
-    def trains(self) -> bool:
-        return not (self.evaluation or self.proves)
 
     @property
     def directory(self) -> str:
@@ -49,9 +43,7 @@ class Job:
         return f"{self.bucket}/{self.name}"
 
     def arguments(self, *more: str) -> tuple[str, ...]:
-        """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one, and so do evaluations."""
-        if self.evaluation:
-            return ("eval", *self.evaluation, "--out", self.directory)
+        """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one."""
         replicas = [f"mesh.replica={self.slices}"] if self.slices > 1 else []
         if self.proves:
             return ("selftest", self.preset, *self.overrides, *replicas)

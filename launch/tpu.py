@@ -92,7 +92,6 @@ class CloudTPU:
         name, options = self.job.name, self.options
         folder = f".cache/launch/{name}"  # of its own: several may be launched at once
         copied = (f"{folder}/{SOURCE}", WORKER, *options.send, f"{name}:")
-        extras = "tpu,eval,bigcodebench" if self.job.evaluation else "tpu"
         sandbox = self.config.sandbox if self.config else SandboxConfig()
         needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
         copy = (*_queued("scp", *copied), *self._reach("all"), "--recurse", *options.ssh_flag, "--quiet")
@@ -101,7 +100,7 @@ class CloudTPU:
                 Command(("mkdir", "-p", folder)),
                 Command(("git", "archive", "--format=tar.gz", f"--output={folder}/{SOURCE}", "HEAD")),
                 Command(copy, seconds=3600),
-                self._on_workers("install", extras, seconds=INSTALL_SECONDS),
+                self._on_workers("install", "tpu", seconds=INSTALL_SECONDS),
                 *((self._on_workers("jail"),) if needs_jail else ()),
             )
         )

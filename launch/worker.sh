@@ -59,8 +59,6 @@ train() {
     echo $$ >"$state/train.pid" # not earlier: until the shell has started, its command line is empty
     ulimit -Sn hard # the judge has about one worker per core, and each holds descriptors
     export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$folder/compiled}"
-    # Training resumes from its checkpoint, an evaluation from what it has written so far: another slice may have begun it.
-    if [[ $1 == eval ]]; then gcloud storage rsync --recursive --quiet "$folder/run" "$run" 2>/dev/null || true; fi
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
     child=$!
     echo "$child" >"$state/codea1.pid"
@@ -78,9 +76,9 @@ train() {
     mv "$state/exit.new" "$state/exit"
 }
 
-# Only the first process writes a run's files; on other workers there is nothing to upload. An evaluation has config.json.
+# Only the first process writes a run's files; on other workers there is nothing to upload.
 upload() {
-    if [[ ! -f $2/config.yaml && ! -f $2/config.json ]]; then return; fi
+    if [[ ! -f $2/config.yaml ]]; then return; fi
     gcloud storage rsync --recursive --quiet "$2" "$1/run" || echo "worker.sh: uploading $2 failed" >&2
 }
 

@@ -143,7 +143,7 @@ def write_architecture(architecture: Architecture, dtype: str) -> dict[str, Any]
     }
     if a.rope_scaling is not None:
         (kind,) = (kind for kind, scaling in SCALINGS.items() if isinstance(a.rope_scaling, scaling))
-        config["rope_scaling"] = {"rope_type": kind} | _settings(a.rope_scaling)
+        config["rope_scaling"] = {"rope_type": kind} | dataclasses.asdict(a.rope_scaling)
     if family.rope_interval:
         config["no_rope_layers"] = [int(layer not in a.layers_without_rope) for layer in range(a.num_layers)]
     return config
@@ -195,9 +195,3 @@ def _read_scaling(rope: Mapping[str, Any], longest: int) -> RopeScaling | None:
         return scaling(**settings)
     except TypeError as error:
         raise ValueError(f"RoPE scaling {dict(rope)} is not supported; {kind} has {', '.join(names)}") from error
-
-
-def _settings(scaling: RopeScaling) -> dict[str, float]:
-    """What differs from the defaults, which older servers do not know."""
-    values = {each.name: (getattr(scaling, each.name), each.default) for each in dataclasses.fields(scaling)}
-    return {name: value for name, (value, default) in values.items() if value != default}

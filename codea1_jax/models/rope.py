@@ -40,41 +40,8 @@ class Llama3Scaling:
         return frequencies * (kept + (1 - kept) / self.factor)
 
 
-@dataclass(frozen=True)
-class YarnScaling:
-    """Frequencies are divided by a factor, except the higher ones, and attention is sharpened (arXiv 2309.00071).
-
-    attention_factor: what cosines and sines are multiplied with; None: 0.1 ln(factor) + 1, the paper's.
-    """
-
-    factor: float
-    original_max_position_embeddings: int
-    attention_factor: float | None = None
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
-
-    @property
-    def sharpening(self) -> float:
-        return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
-
-    def slowed(self, frequencies: Frequencies) -> Frequencies:
-        half = len(frequencies)
-
-        def index_of(turns: float) -> float:
-            """Of the frequency that turns this often within the original context."""
-            return math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / -math.log(frequencies[1])
-
-        low, high = index_of(self.beta_fast), index_of(self.beta_slow)
-        if self.truncate:
-            low, high = math.floor(low), math.ceil(high)
-        low, high = max(low, 0), min(high, 2 * half - 1)
-        slowed = np.clip((np.arange(half) - low) / max(high - low, 0.001), 0, 1)
-        return frequencies * (1 - slowed + slowed / self.factor)
-
-
-RopeScaling = LinearScaling | Llama3Scaling | YarnScaling
-SCALINGS: dict[str, type[RopeScaling]] = {"linear": LinearScaling, "llama3": Llama3Scaling, "yarn": YarnScaling}
+RopeScaling = LinearScaling | Llama3Scaling
+SCALINGS: dict[str, type[RopeScaling]] = {"linear": LinearScaling, "llama3": Llama3Scaling}
 
 
 def rope_tables(
@@ -86,10 +53,7 @@ def rope_tables(
         exact = theta ** (-np.arange(0, head_dim, 2) / head_dim)
         frequencies = jnp.asarray(scaling.slowed(exact), jnp.float32)
     angles = positions[..., None].astype(jnp.float32) * frequencies[None, None]
-    cos, sin = jnp.cos(angles), jnp.sin(angles)
-    if isinstance(scaling, YarnScaling):
-        return scaling.sharpening * cos, scaling.sharpening * sin
-    return cos, sin
+    return jnp.cos(angles), jnp.sin(angles)
 
 
 def tables_if(rotates: Bool[Array, ""] | None, tables: tuple[Array, Array]) -> tuple[Array, Array]:

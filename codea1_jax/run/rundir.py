@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
@@ -228,7 +228,7 @@ def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
 
 
 def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
-    before, now = by_key(_as_read_now(saved, type(config))), by_key(config.model_dump(mode="json"))
+    before, now = by_key(saved), by_key(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
@@ -237,11 +237,3 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
             f"{key}: {name} was started with {before.get(key)!r}, not {now.get(key)!r}; "
             "resume it with its own configuration, or choose another run.directory"
         )
-
-
-def _as_read_now(saved: Any, schema: type[BaseModel]) -> Any:
-    """A recorded configuration with the defaults of keys that came later; unchanged if today's schema refuses it."""
-    try:
-        return schema.model_validate(saved).model_dump(mode="json")
-    except ValidationError:
-        return saved

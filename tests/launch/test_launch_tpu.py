@@ -36,21 +36,6 @@ def test_up_does_what_the_dry_run_prints_and_leaves_nothing_behind(cloud, capsys
     assert is_gone(cloud)
 
 
-def test_an_evaluation_runs_in_place_of_training_with_the_packages_that_it_needs(cloud):
-    evaluation = "--eval=tests --data ult.json --model gs://mine/runs/a1/run"
-    assert up(cloud, evaluation, "--tpu=v5e:2x4", "--send=data/ult.json") == 0
-    lines = [" ".join(call) for call in cloud.calls]
-    [started] = [line for line in lines if "worker.sh start" in line]
-    expected = (
-        "gs://mine/runs/first runs/first eval tests --data ult.json --model gs://mine/runs/a1/run --out runs/first"
-    )
-    assert expected in started and "train" not in started
-    assert any("worker.sh install tpu,eval,bigcodebench" in line for line in lines)
-    assert any(" data/ult.json first:" in line for line in lines)
-    assert not any(line.startswith(("codea1 plan", "codea1 rehearse")) or "data.source" in line for line in lines)
-    assert is_gone(cloud)
-
-
 def test_the_workers_are_proved_once_in_place_of_training(cloud):
     cloud.script = Script(endings=(("exit 1", "exit 0"),))
     assert up(cloud, "--selftest", "train.steps=3") == 1

@@ -112,16 +112,6 @@ def test_only_a_run_that_this_worker_writes_is_uploaded(cloud, worker):
     assert [path.name for path in cloud.bucket("gs://mine/runs/first/run").iterdir()] == ["config.yaml"]
 
 
-def test_an_evaluation_resumes_from_what_another_slice_has_uploaded(cloud, worker):
-    uploaded = cloud.bucket("gs://mine/runs/first/run")
-    uploaded.mkdir(parents=True)
-    (uploaded / "samples.jsonl").write_text("begun\n")
-    (worker / "finish").write_text("0")
-    do(cloud, START.replace("train micro/a1 --resume", "eval code --out runs/first"))
-    do(cloud, "bash worker.sh logs")
-    assert (worker / "runs" / "first" / "samples.jsonl").read_text() == "begun\n"
-
-
 def test_installed_once_for_a_tree_and_a_backend_and_not_while_it_trains(cloud, worker):
     def installations() -> int:
         return (worker / "installations").read_text().count("\n")

@@ -10,7 +10,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import ArchitectureConfig
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.families import FAMILIES, from_scratch, read_architecture, write_architecture
-from codea1_jax.models.rope import LinearScaling, Llama3Scaling, YarnScaling
+from codea1_jax.models.rope import LinearScaling, Llama3Scaling
 from codea1_jax.models.weights import read_config, write_config
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
@@ -27,7 +27,6 @@ def config_of(name, **changes):
         ("qwen3", {"family": "qwen3", "qkv_bias": False, "qk_norm": True, "head_dim": 12}),
         ("llama3", {"family": "llama", "qkv_bias": False, "rope_scaling": Llama3Scaling(4.0, 1.0, 4.0, 16)}),
         ("llama_linear", {"family": "llama", "qkv_bias": False, "rope_scaling": LinearScaling(4.0)}),
-        ("qwen2_yarn", {"family": "qwen2", "rope_scaling": YarnScaling(4.0, 16, beta_fast=2.0, beta_slow=0.25)}),
         ("smollm3", {"family": "smollm3", "qkv_bias": False, "layers_without_rope": (1,), "rope_scaling": None}),
     ],
 )
@@ -77,11 +76,11 @@ def test_architectures_survive_their_config_json(name):
         (
             "mha_tied",
             {"rope_scaling": {"type": "dynamic", "factor": 4.0}},
-            "the kinds are default, linear, llama3, yarn",
+            "the kinds are default, linear, llama3",
         ),
         ("mha_tied", {"rope_scaling": {"factor": 4.0}}, "RoPE scaling"),
         ("llama_linear", {"rope_parameters": {"rope_type": "linear"}}, "linear has factor"),
-        ("mha_tied", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0}}, "yarn has factor"),
+        ("mha_tied", {"rope_scaling": {"rope_type": "linear", "factor": 4.0, "mscale": 1.0}}, "linear has factor"),
         ("mha_tied", {"rope_scaling": {"rope_type": "linear", "factor": "4"}}, "not numbers"),
         ("mha_tied", {"num_key_value_heads": 3}, "must be a multiple of num_kv_heads=3"),
         ("mha_tied", {"head_dim": 5}, "must be even"),

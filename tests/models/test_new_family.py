@@ -29,7 +29,7 @@ CONFIG = {
     "head_dim": 6,
     "rms_norm_eps": 1e-5,
     "max_position_embeddings": 128,
-    "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32},
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
     "logit_scale": 1.0,
 }
 

@@ -143,17 +143,6 @@ def test_another_run_is_refused_and_nothing_is_touched(settings, resume, line, t
     assert files(tmp_path) == before
 
 
-def test_a_run_from_before_there_was_a_key_is_resumed_with_its_default_alone(tmp_path):
-    with open_run(tmp_path):
-        pass
-    config = tmp_path / "config.yaml"
-    config.write_text(config.read_text().replace("rate: 0.5\n", ""))
-    with pytest.raises(UserError, match=r"rate: the run in .* was started with 0\.5, not 0\.25"):
-        open_run(tmp_path, Settings(rate=0.25), resume=True)
-    with open_run(tmp_path, resume=True) as run:
-        assert run.resume_step is None
-
-
 def test_a_run_may_be_moved_and_resumed_on_other_hardware(tmp_path):
     with open_run(tmp_path / "old", Settings(hardware="v5e:2x2")):
         pass

@@ -53,13 +53,6 @@ MODELS: dict[str, dict[str, Any]] = {  # settings of config.json that differ fro
         "model_type": "llama",
         "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e5},
     },
-    "qwen2_yarn": {
-        "num_key_value_heads": 2,
-        "rope_parameters": {
-            **{"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": ORIGINAL},
-            **{"beta_fast": 2.0, "beta_slow": 0.25},  # so that with so short a context each kind of frequency is there
-        },
-    },
     "smollm3": {
         "model_type": "smollm3",
         "num_key_value_heads": 2,
