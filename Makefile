@@ -47,7 +47,7 @@ demo: .venv/base
 	@if [ -e runs/demo ]; then rm -rf runs/demo-before; mv runs/demo runs/demo-before; echo "the earlier demo is now runs/demo-before"; fi
 	$(BIN)/codea1 train micro/a1 run.directory=runs/demo
 
-# Proves this machine: kernels, gradients, sampler against learner, collectives. Minutes; PRESET is chosen by the devices.
+# Proves this machine's kernels. Minutes; PRESET is chosen by the devices.
 selftest: .venv/base
 	$(BIN)/codea1 selftest $(PRESET)
 

@@ -1,26 +1,18 @@
-"""A machine that is sound passes; a fault in a kernel, a collective or a gradient is named."""
+"""A machine that is sound passes; a fault in a kernel is named."""
 
-import dataclasses
 import json
-from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import pytest
-from workers import found_by, start_worker
 
 from codea1_jax.cli import main
-from codea1_jax.config import Config, load
 from codea1_jax.doctor.selftest import perform
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.doctor.selftest.kernels import kernel_checks
-from codea1_jax.doctor.selftest.learning import learning_checks
-from codea1_jax.learn import Learner
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu
-from codea1_jax.rollout import decode, paged_gpu, paged_tpu, readers
+from codea1_jax.rollout import paged_gpu, paged_tpu, readers
 
-MICRO = load(Config, "micro/a1")
 SHAPE = Architecture(
     vocab_size=64, hidden_size=16, intermediate_size=32, num_layers=1, num_heads=2, num_kv_heads=1, head_dim=8
 )
@@ -33,10 +25,6 @@ def verdicts(checks, word):
 
 def of_kernels(word):
     return verdicts(kernel_checks([SHAPE], jax.devices()[0]), word)
-
-
-def of_learning(word):
-    return verdicts(learning_checks(MICRO, SHAPE), word)
 
 
 def off_by(share, function):
@@ -71,41 +59,6 @@ def test_a_kernel_that_is_off_by_a_thousandth_is_named(module, function, named, 
     monkeypatch.setattr(module, function, off_by(1e-3, getattr(module, function)))
     found = of_kernels(named)
     assert found and {name.rpartition(", ")[2] for name, passed in found.items() if passed} == sound
-
-
-def test_a_sound_learner_and_sampler_pass():
-    assert of_learning("gradient twice") == {"gradient twice": True}
-    assert of_learning("sampler and learner") == {"sampler and learner": True}
-
-
-def test_a_gradient_that_differs_by_one_bit_is_named(monkeypatch):
-    update, calls = Learner.update, []
-
-    def nudged(self, state, *arguments, **settings):
-        state, metrics = update(self, state, *arguments, **settings)
-        calls.append(state)
-        if len(calls) == 1:
-            return state, metrics
-        leaves, tree = jax.tree.flatten(state.params)
-        leaves[0] = leaves[0].at[0].set(jnp.nextafter(leaves[0][0], jnp.inf))
-        return dataclasses.replace(state, params=jax.tree.unflatten(tree, leaves)), metrics
-
-    monkeypatch.setattr(Learner, "update", nudged)
-    assert of_learning("gradient twice") == {"gradient twice": False}
-
-
-def test_a_sampler_that_reads_another_cache_than_the_learner_is_named(monkeypatch):
-    monkeypatch.setattr(decode, "merge", off_by(0.05, decode.merge))
-    never_compiled = dataclasses.replace(SHAPE, vocab_size=65)
-    found = verdicts(learning_checks(MICRO, never_compiled), "sampler and learner")
-    assert found == {"sampler and learner": False}
-
-
-def test_a_collective_that_loses_a_part_is_named():
-    found = found_by(start_worker(Path(__file__).with_name("collective_worker.py"), devices=4))
-    names = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"]
-    assert found["sound"] == [[f"{name}, 4 devices", True] for name in names]
-    assert found["broken"] == [[f"{name}, 4 devices", name != "all-to-all"] for name in names]
 
 
 def test_a_check_that_cannot_run_fails_and_the_next_one_is_performed():

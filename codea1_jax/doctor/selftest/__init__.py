@@ -1,9 +1,4 @@
-"""`codea1 selftest`: proves the machine at hand, before a run is paid for.
-
-kernels      attention's kernels against a reference in full precision, at the shapes of the presets
-learning     a gradient twice, the sampler against the learner
-collectives  what devices exchange, against NumPy
-"""
+"""`codea1 selftest`: attention's kernels on the machine at hand, at the shapes of the presets."""
 
 from __future__ import annotations
 
@@ -12,9 +7,7 @@ import jax
 from codea1_jax.common.chips import find_hardware, hardware_of
 from codea1_jax.config import Config, load
 from codea1_jax.doctor.selftest.checks import Check, Row, perform
-from codea1_jax.doctor.selftest.collectives import collective_checks
 from codea1_jax.doctor.selftest.kernels import kernel_checks
-from codea1_jax.doctor.selftest.learning import learning_checks
 from codea1_jax.models.published import QWEN25
 from codea1_jax.plan.planned import read_plans
 from codea1_jax.plan.planned_run import model_shape
@@ -32,15 +25,8 @@ def default_preset() -> str:
 
 
 def checks_for(config: Config) -> list[Check]:
-    """Kernels at the shapes of the configuration and of all presets; the rest for the configuration.
-
-    On a CPU kernels are interpreted, at the configuration's shapes alone.
-    """
+    """At the shapes of the configuration and of all presets; on a CPU, interpreted, of the configuration alone."""
     device, shapes = jax.devices()[0], list(config.by_model(model_shape).values())
     smallest = model_shape(load(Config, SMALLEST).model)
     others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PAPERS)]
-    return [
-        *kernel_checks([*shapes, *others], device),
-        *learning_checks(config, shapes[0]),
-        *collective_checks(),
-    ]
+    return list(kernel_checks([*shapes, *others], device))
