@@ -48,7 +48,7 @@ def naming(path: Path) -> Iterator[None]:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file; an unfinished last line (a crash while writing) is left out.
 
-    Raises FileNotFoundError, and ValueError naming the line if a finished line is not a JSON object.
+    Raises FileNotFoundError, and UserError naming the line if a finished line is not a JSON object.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
     return [_parse_line(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
@@ -58,9 +58,9 @@ def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
+        raise UserError(f"{path}, line {number}: not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{path}, line {number}: not a JSON object")
+        raise UserError(f"{path}, line {number}: not a JSON object")
     return value
 
 

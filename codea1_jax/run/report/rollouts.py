@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.run.report.recorded import leave_out, read_objects
+from codea1_jax.common.files import read_lines
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 
 MAX_STEPS = 12
@@ -39,10 +39,10 @@ def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
     if not recorded:
         return Rollouts(0, ())
     *earlier, last = evenly_spaced(recorded, MAX_STEPS)
-    newest = list(_questions(run_dir, last))
+    newest = read_lines(rollouts_path(run_dir, last))
     followed = {question["question_id"] for question in newest}
     share = max_bytes // (len(earlier) + 1)
-    steps = [_fitting(step, list(_questions(run_dir, step)), followed, share) for step in earlier]
+    steps = [_fitting(step, read_lines(rollouts_path(run_dir, step)), followed, share) for step in earlier]
     steps.append(_fitting(last, newest, followed, share))
     return Rollouts(len(recorded), tuple(step for step in steps if step.questions))
 
@@ -63,12 +63,3 @@ def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str],
             kept.add(i)
             used += size
     return RecordedStep(step, len(questions), tuple(questions[i] for i in sorted(kept)))
-
-
-def _questions(run_dir: Path, step: int) -> Iterator[Mapping[str, Any]]:
-    path = rollouts_path(run_dir, step)
-    for question in read_objects(path):
-        if "question_id" in question and "programs" in question:
-            yield question
-        else:
-            leave_out(f"{path}: a line that does not hold a question and its programs")

@@ -12,8 +12,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from codea1_jax.common.errors import UserError
-from codea1_jax.run.report.recorded import leave_out, parse_config, read_document, read_objects
+from codea1_jax.common.files import read_lines
 from codea1_jax.run.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
 from codea1_jax.run.rundir import CONFIG_FILE, SUMMARY_FILE
 from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
@@ -44,8 +46,8 @@ class Run:
 def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
     """Reads run directories; `rollout_bytes` of JSON are shared among their rollouts.
 
-    Runs whose configurations differ only in their seed get the same `group`. What is damaged is left out, with a
-    warning. Raises UserError for a path that is not the directory of a run.
+    Runs whose configurations differ only in their seed get the same `group`. Raises UserError for a path that is not
+    the directory of a run, or a file of it that is damaged.
     """
     paths = [path.resolve() for path in run_dirs]
     for path in paths:
@@ -55,7 +57,7 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
             raise UserError(f"{path} is not a run: it holds neither {CONFIG_FILE} nor {METRICS_FILE}")
     names = _names(paths)
     texts = [_text(path / CONFIG_FILE) for path in paths]
-    configs = [parse_config(text, path / CONFIG_FILE) for text, path in zip(texts, paths, strict=True)]
+    configs = [yaml.safe_load(text) for text in texts]
     groups = _groups(names, configs)
     return [
         Run(
@@ -64,8 +66,8 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
             total_steps=_setting(config, "train", "steps"),
             eval_samples=_setting(config, "eval", "samples"),
             config=text,
-            versions=read_document(path / VERSIONS_FILE),
-            summary=read_document(path / SUMMARY_FILE),
+            versions=json.loads(_text(path / VERSIONS_FILE) or "{}"),
+            summary=json.loads(_text(path / SUMMARY_FILE) or "{}"),
             metrics=_metrics(path / METRICS_FILE),
             rollouts=choose_rollouts(path, rollout_bytes // len(paths)),
         )
@@ -118,12 +120,8 @@ def _text(path: Path) -> str:
 
 def _metrics(path: Path) -> dict[str, Columns]:
     by_kind: dict[str, list[dict[str, Any]]] = {}
-    for line in read_objects(path):
-        kind, figures = line.get("kind"), [value for name, value in line.items() if name != "kind"]
-        if isinstance(kind, str) and all(value is None or isinstance(value, int | float) for value in figures):
-            by_kind.setdefault(kind, []).append(line)
-        else:
-            leave_out(f"{path}: a line that does not hold figures of a kind")
+    for line in read_lines(path) if path.exists() else ():
+        by_kind.setdefault(line["kind"], []).append(line)
     return {kind: _columns(same) for kind, same in by_kind.items()}
 
 
