@@ -32,7 +32,6 @@ def main() -> None:
 
 
 def training_flops() -> float:
-    """Of forward and backward pass: the backward takes twice as many as the forward."""
     tokens = SEQUENCES * LENGTH
     return 3 * (layers_flops(SHAPE, tokens, SEQUENCES * causal(LENGTH)) + vocabulary_flops(SHAPE, tokens))
 

@@ -110,7 +110,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
-    """Programs per second of each way, round by round."""
     plain = [str(find_interpreter().executable), "-"]
     cold = plan_launch("nsjail", ()).arguments(0)
     speeds: dict[str, list[float]] = {"judge": [], "plain_python": [], "cold_nsjail": []}

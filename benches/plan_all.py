@@ -32,7 +32,6 @@ COMPILED = "Compiled by "  # begins what is written of the document; what stands
 
 
 def main(names: list[str]) -> int:
-    """Plans the named presets, or all; 1 if one does not fit."""
     wanted = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[a-z]+\d+[a-z]?(x\d+)?", name)]
     console, fits = Console(stderr=True), True
     for name in wanted:

@@ -15,8 +15,6 @@ REHEARSAL_SECONDS = 7200  # it takes minutes; each of its stages has its own lim
 
 @dataclass(frozen=True)
 class Check:
-    """`problem` is what a failure means."""
-
     name: str
     command: Command
     problem: str

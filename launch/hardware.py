@@ -19,8 +19,6 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of TPUs; `name` is its name in `codea1 plan --topology`."""
-
     name: str
     accelerator_type: str
     runtime: str

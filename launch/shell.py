@@ -27,8 +27,6 @@ class Refused(LaunchError):
 
 @dataclass(frozen=True)
 class Command:
-    """A program with its arguments. `seconds` is its time limit; None: no limit."""
-
     words: tuple[str, ...]
     seconds: float | None = 600
 

@@ -64,7 +64,6 @@ class CloudTPU:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The tree, and the run itself. The request for slices fails where zone or quota have none."""
         return tree(), *training(self.job, self.slice.name)
 
     @property
@@ -106,7 +105,6 @@ class CloudTPU:
         )
 
     def start(self) -> Step:
-        """Copies the data to the bucket and starts training on every worker, unless it runs already."""
         return Step((*self.job.upload(), self._train()))
 
     def logs(self) -> Step:

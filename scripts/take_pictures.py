@@ -37,7 +37,6 @@ def open_browser(width: int, height: int) -> webdriver.Chrome:
 
 
 def take_report(run: Path, picture: Path) -> None:
-    """Builds the run's report afresh, elsewhere, and writes a part of it to `picture`."""
     with tempfile.TemporaryDirectory() as folder, open_browser(*REPORT_SIZE) as driver:
         driver.get(build_report([run], Path(folder, "report.html")).as_uri())
         driver.execute_script(ARRANGE_REPORT)

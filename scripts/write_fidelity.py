@@ -26,7 +26,6 @@ def value(config: Config, key: str) -> Any:
 
 
 def refreshed(page: str) -> str:
-    """The page with the presets' values."""
     presets = [load(Config, preset) for preset in (PAPER_PRESET, DEFAULT_PRESET)]
 
     def row(match: re.Match[str]) -> str:

@@ -61,7 +61,6 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
     with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_after_imports():
         try:
             return _run(_parse(arguments), sys.argv[1:] if arguments is None else arguments)

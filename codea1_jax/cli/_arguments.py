@@ -31,13 +31,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
-    """A preset and overrides of its values."""
     parser.add_argument("preset", help="a preset's name or a YAML file")
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="for example rollout.samples=4")
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:
-    """The judge of a command that measures."""
     parser.add_argument(
         "--environment",
         type=Path,

@@ -43,8 +43,6 @@ PROTOCOLS = {"paper": Drawing(0.0, 0.95, 4096), "heldout": Drawing()}
 
 
 class Evaluation:
-    """An evaluation that a command line describes, resumed if its folder has been begun."""
-
     def __init__(self, options: argparse.Namespace, kind: str) -> None:
         """Reads the data and opens the folder. Raises UserError for data or a folder that cannot be used."""
         self._started = time.perf_counter()

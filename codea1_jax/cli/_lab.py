@@ -77,7 +77,6 @@ def _named_places(words: Iterable[str]) -> dict[str, str]:
 
 
 def _kind(options: argparse.Namespace) -> str:
-    """The hardware as the model's presets name it; "" for what is there."""
     if options.hardware in (None, LOCAL):
         return ""
     kinds = [kind for kind in hardware_names() if f"{options.model}/a1_{kind}" in preset_names()]

@@ -94,7 +94,6 @@ def _row(checkpoints: Checkpoints, step: int) -> dict[str, Any]:
 
 
 def _evaluation(document: Mapping[str, Any], step: int) -> dict[str, float]:
-    """A step's evaluation, where there was one, without the bounds of its intervals."""
     lines = [line for line in document["metrics"] if line["kind"] == "eval" and line["step"] == step]
     figures = {name: value for line in lines for name, value in line.items() if name.startswith("eval/")}
     return {name: value for name, value in figures.items() if not name.endswith(("_low", "_high"))}

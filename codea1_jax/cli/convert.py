@@ -10,7 +10,6 @@ from codea1_jax.cli._runtime import DONE
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("convert", help="write a policy of a run in the Hugging Face format")
     parser.add_argument("source", help="a run's directory, a model directory, or a Hub id (owner/name)")
     parser.add_argument("destination", type=Path, help="a fresh directory")

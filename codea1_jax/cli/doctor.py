@@ -15,7 +15,6 @@ _QUESTIONS = {"data", "schedule"}  # findings that are bad input of the user's
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("doctor", help="check your setup and suggest fixes")
     parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file; also checks what its run needs")
     parser.add_argument(

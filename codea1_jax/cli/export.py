@@ -54,7 +54,6 @@ def _write_dataset(run: str, destination: Path) -> None:
 
 
 def _write_pytest(source: str, destination: Path) -> None:
-    """Of a run, the valid tests of its suites; of problems, their golden tests."""
     from codea1_jax.cli._evaluation import load_data
     from codea1_jax.run.publish import pytest_files
     from codea1_jax.run.publish.tables import tested_questions

@@ -30,7 +30,6 @@ MEASURED = 2_000  # questions whose tokens are counted, of however many
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("init", help="write the configuration of a run on your own questions")
     parser.add_argument("directory", type=Path, help="a new directory: for config.yaml, and for the run below it")
     parser.add_argument(
@@ -153,7 +152,6 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
     prompts, some = chat_prompts(tokenizer, 8, short=short), problems[:: len(problems) // MEASURED + 1]
 
     def most(counts: Iterable[int]) -> int:
-        """The largest, but for the largest hundredth."""
         ordered = sorted(counts)
         return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("plan", help="show whether a run fits some hardware, and how long a step will take")
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
@@ -114,5 +113,4 @@ def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> 
 
 
 def report(line: str) -> None:
-    """Shows progress."""
     print(line, file=sys.stderr, flush=True)

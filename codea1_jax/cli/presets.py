@@ -31,7 +31,6 @@ Hours are those that `codea1 plan` expects of a run, evaluations and the first s
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("presets", help="list the shipped presets")
     parser.add_argument(
         "models", nargs="*", metavar="MODEL", help=f"also every preset of these: {', '.join(model_names())}"

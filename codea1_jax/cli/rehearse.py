@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("rehearse", help="run a preset here in small: start, stop, resume, evaluate, export")
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")

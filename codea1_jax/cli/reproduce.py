@@ -185,7 +185,6 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
 
 
 def _examine(tables: Sequence[Table], options: argparse.Namespace) -> None:
-    """Writes and prints the findings about hypotheses of these tables."""
     from codea1_jax.common.files import write_atomically
     from codea1_jax.reproduce.hypotheses import examine, hypotheses
     from codea1_jax.reproduce.write import hypotheses_markdown

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("selftest", help="prove this machine's attention kernels")
     parser.add_argument("preset", nargs="?", help="by default the first that is planned for the devices at hand")
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="for example rollout.rows=64")

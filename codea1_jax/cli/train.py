@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
     parser = commands.add_parser("train", help="train both models")
     add_preset(parser)
     parser.add_argument("--resume", action="store_true", help="resume from the run's last checkpoint")

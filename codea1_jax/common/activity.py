@@ -16,7 +16,6 @@ _shows: list[Show] = []
 
 
 def report(stage: str, done: int, total: int, parts: str) -> None:
-    """Reports how far a stage is; for nobody, if nobody shows it."""
     for show in _shows[-1:]:
         show(stage, done, total, parts)
 

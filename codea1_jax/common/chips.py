@@ -108,7 +108,6 @@ class Hardware:
         return self.chip.dimensions > 0
 
     def is_like(self, other: Hardware | None) -> bool:
-        """Whether that is the same number of the same devices, however they are arranged."""
         return other is not None and (self.kind, self.devices) == (other.kind, other.devices)
 
     @property

@@ -58,7 +58,6 @@ _SHOWN = (
 
 
 def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
-    """One step's figures in words; those that are missing are left out."""
     figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
     if "seconds/step" in values:
         phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
@@ -152,8 +151,6 @@ def _make_bar(console: Console) -> rich.progress.Progress:
 
 @runtime_checkable
 class ShowProgress(Protocol):
-    """Shows how far a command is, with a note on what it is doing."""
-
     def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
 
 
@@ -218,7 +215,6 @@ def print_table(table: Table) -> None:
 
 
 def results_table(benchmarks: Mapping[str, Mapping[str, Any]]) -> Table:
-    """One line a benchmark, one column a figure, in percent with its 95% interval."""
     figures = list(dict.fromkeys(name for found in benchmarks.values() for name in found))
     table = Table()
     table.add_column("")

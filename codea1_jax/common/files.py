@@ -78,7 +78,6 @@ def checked(path: Path) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError."""
     try:
         document = json.loads(checked(path).read_bytes())
     except (ValueError, RecursionError) as error:

@@ -33,7 +33,6 @@ class Method:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Every policy once."""
         return tuple(dict.fromkeys(self.roles.values()))
 
 
@@ -67,5 +66,4 @@ class MethodConfig(Section):
 
     @property
     def asks_shortly(self) -> bool:
-        """Whether the short prompt asks for suites."""
         return self.test_prompt == "short" or self.name == "sft"

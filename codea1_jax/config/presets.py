@@ -105,7 +105,6 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
-    """The keys of a preset, as a file, in a directory or by its name."""
     for path in (
         relative_to / preset,
         relative_to / preset / CONFIG_FILE,
@@ -133,8 +132,6 @@ def _composed(parts: Iterable[str], relative_to: Path, seen: tuple[Path, ...]) -
 
 
 def _filled(tree: dict[str, Any], model: str) -> dict[str, Any]:
-    """The tree, with the model's name in place of `$model`."""
-
     def fill(value: Any) -> Any:
         if isinstance(value, dict):
             return _filled(value, model)

@@ -35,7 +35,6 @@ class Template(Section):
     user: str = Field(..., description="the user's part")
 
     def fields(self) -> list[str]:
-        """The fields of both parts. Raises ValueError for a brace that is not closed."""
         parts = [part for text in (self.system or "", self.user) for part in Formatter().parse(text)]
         return [
             f"{name}{'!' if conversion else ''}{spec or ''}" for _, name, spec, conversion in parts if name is not None
@@ -92,7 +91,6 @@ class Templates(Section):
         return self
 
     def given(self) -> dict[str, Template]:
-        """Those that the file sets, by name."""
         return {name: template for name in FIELDS if (template := getattr(self, name)) is not None}
 
 

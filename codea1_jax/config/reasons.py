@@ -9,8 +9,6 @@ import yaml
 
 
 class Setting(NamedTuple):
-    """A key's value, and why."""
-
     value: Any
     reason: str
 
@@ -20,7 +18,6 @@ Settings = Mapping[str, Setting]
 
 
 def as_overrides(settings: Settings) -> list[str]:
-    """As on the command line."""
     return [f"{key}={_written(setting.value)}" for key, setting in settings.items()]
 
 

@@ -59,7 +59,6 @@ class Config(Section):
 
     @property
     def learners(self) -> dict[str, LearnerConfig]:
-        """Every policy's section, by its name."""
         return {"code": self.code, "test": self.test}
 
     @property

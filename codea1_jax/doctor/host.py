@@ -89,7 +89,6 @@ def find_memory() -> Finding:
 
 
 def existing(directory: Path) -> Path:
-    """A directory, or the nearest above it that is there."""
     return next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
 
 
@@ -107,7 +106,6 @@ def find_disk(directory: Path, name: str, purpose: str = "", needed: int = 0) ->
 
 
 def version(name: str) -> str:
-    """The installed version of a package, or "none"."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -167,7 +167,6 @@ class Learner:
         self._ahead.start("apply", self.phases.apply, on_device, total.gradient)
 
     def mean_logprob(self, params: Params, groups: Groups) -> float:
-        """The mean log-probability (nats) of the tokens of `groups` under a whole policy: minus the held-out loss."""
         batches = self._put(self._pack(groups))
         total = sum(float(self._masked_sum(self.phases.logprobs(params, b), b.mask)) for b in batches)
         return total / self.tokens(groups)

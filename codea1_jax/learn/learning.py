@@ -15,8 +15,6 @@ from codea1_jax.models.decoder import Transformer
 
 @dataclass(frozen=True)
 class Learning:
-    """How each policy of a configuration's method learns."""
-
     config: Config
 
     @property

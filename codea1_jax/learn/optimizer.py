@@ -67,7 +67,6 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
 def state_shardings(
     model: Transformer, lora: LoRAConfig | None, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> PolicyState:
-    """Where a state lies: moments like their parameters, counts on every device."""
     params = trained_shardings(model, lora, mesh)
     return PolicyState(params, _moments_like(optimizer, trained_shapes(model, lora), params, mesh), replicated(mesh))
 
@@ -89,7 +88,6 @@ def initial_state(params: Params, optimizer: optax.GradientTransformation) -> Po
 
 
 def at_rest(state: PolicyState, offload: OffloadConfig) -> PolicyState:
-    """The state (or its placed shapes) as it lies between updates."""
     if offload.optimizer:
         state = replace(state, opt_state=in_host_memory(state.opt_state))
     if offload.reference:
@@ -108,7 +106,6 @@ def apply_gradient(
     optimizer: optax.GradientTransformation,
     rate: Float[Array, ""],
 ) -> tuple[PolicyState, Float[Array, ""]]:
-    """The state after one optimizer update within a step, and the gradient's norm before clipping."""
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its step count
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     params = jax.tree.map(lambda p, u: p + rate * u, state.params, updates)

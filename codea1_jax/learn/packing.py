@@ -48,7 +48,6 @@ def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int =
 
 
 def padding(batches: Sequence[PackedBatch]) -> float:
-    """The share of the places that hold no token; 0 of no batch."""
     places = sum(batch.segment_ids.size for batch in batches)
     return 1 - sum(int(np.count_nonzero(batch.segment_ids)) for batch in batches) / places if places else 0.0
 
@@ -69,7 +68,6 @@ def _pieces(family: Family, row_length: int) -> Iterator[Family]:
 
 
 def _filled(family: Family, room: int) -> tuple[Family, Family]:
-    """Those examples, longest first, that fit into that many places together, and the others."""
     taken, others, room = [], [], room - len(family[0].context) + 1
     shortest = _learned(family[-1])
     for index, example in enumerate(family):
@@ -151,7 +149,6 @@ def _written(rows: Sequence[Row], shapes: Shapes, batch_shards: int) -> list[Pac
 
 
 def _visible(row: Row) -> int:
-    """Pairs of a place and one that it sees."""
     pairs = 0
     for family in row:
         context, inputs = len(family[0].context), [_learned(example) - 1 for example in family]

@@ -38,8 +38,6 @@ distribution, both Float[Array, "rows targets"]."""
 
 
 def target_scores(model: Transformer, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
-    """The scores of a model sampled at `temperature`."""
-
     def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
         sight = Sight(jnp.asarray(batch.segment_ids), jnp.asarray(batch.parents))
         attend = training_attention(sight, choose_kernel(model.attention, model.dtype, model.architecture.head_dim))

@@ -290,13 +290,11 @@ def flatten(tree: Params) -> dict[tuple[str, ...], Any]:
 
 
 def output_table(params: Params, architecture: Architecture) -> Float[Array, "vocab width"]:
-    """The matrix whose product with a hidden state gives the logits."""
     return params["embed_tokens"] if architecture.tie_embeddings else params["lm_head"]
 
 
 @partial(jax.jit, static_argnums=0)
 def init_params(model: Transformer, key: jax.Array) -> Params:
-    """Random parameters, as a plain nested dict of arrays."""
     return nn.unbox(_init(model, key))
 
 

@@ -49,7 +49,6 @@ def pretrained_policy(
 
 
 def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int = FILE_BYTES) -> None:
-    """Writes a Hugging Face directory that transformers and vLLM load: weights, config and tokenizer."""
     save_params(directory, params, policy.model.architecture, file_bytes, policy.tokenizer.special_ids)
     if jax.process_index() == 0:
         policy.tokenizer.save(directory)

@@ -75,7 +75,6 @@ def apply_rope(
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
-    """`apply_rope`, by halves."""
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cos, sin = cos[:, :, None], sin[:, :, None]
     turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)

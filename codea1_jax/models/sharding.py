@@ -89,12 +89,10 @@ def logical_shardings(
 
 
 def abstract_sharded(model: Transformer, mesh: Mesh) -> Params:
-    """The parameters' shapes, dtypes and shardings, without their values: what a program is compiled for."""
     return with_shardings(abstract_params(model), param_shardings(model, mesh))
 
 
 def with_shardings(shapes: Any, shardings: Any) -> Any:
-    """A tree of shapes and dtypes, placed; `shardings` is a tree like it."""
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
@@ -112,7 +110,6 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def batch_shards(mesh: Mesh) -> int:
-    """Parts in which the mesh splits a batch."""
     return math.prod(mesh.shape[axis] for axis in TABLE["batch"])
 
 

@@ -93,13 +93,11 @@ class Placement:
     transposed: bool  # Hugging Face's linear weights are (out, in)
 
     def tensor_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of each tensor, given the parameter's."""
         one = shape[1:] if self.stacked else shape
         return one[::-1] if self.transposed else one
 
 
 def placement(path: tuple[str, ...], num_layers: int) -> Placement:
-    """The Hugging Face names of the parameter at `path`."""
     stacked = path[0] == "layers"
     if len(path) == 1:  # the two vocabulary tables
         name = f"{path[0]}.weight" if path[0] == "lm_head" else f"model.{path[0]}.weight"
@@ -111,7 +109,6 @@ def placement(path: tuple[str, ...], num_layers: int) -> Placement:
 
 
 def placements(model: Transformer) -> dict[Placement, jax.ShapeDtypeStruct]:
-    """Every parameter of the model, with its shape and dtype."""
     flat = flatten(abstract_params(model))
     return {placement(path, model.architecture.num_layers): leaf for path, leaf in flat.items()}
 
@@ -248,7 +245,6 @@ def _place(
 def _read_piece(
     slices: Mapping[str, Any], place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
 ) -> np.ndarray:
-    """One device's piece of a parameter, layer by layer."""
     bounds = [slice(*part.indices(size)[:2]) for part, size in zip(index or (), leaf.shape, strict=True)]
     layers = range(len(place.names))[bounds.pop(0)] if place.stacked else range(1)
     inner = tuple(bounds[::-1] if place.transposed else bounds)

@@ -74,7 +74,6 @@ class Compiled:
 
     @property
     def memory(self) -> int:
-        """Bytes in use on a device while the phase runs."""
         return self.resident + self.arguments + self.temporaries + self.outputs - self.aliased
 
     def __str__(self) -> str:

@@ -67,7 +67,6 @@ class Calls:
 
     @property
     def host_seconds(self) -> float:
-        """Seconds that the host takes for all of them while the devices wait."""
         return self.count * HOST_SECONDS + self.host
 
 
@@ -162,7 +161,6 @@ def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> d
 
 
 def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
-    """Seconds in which a device reads the keys and values of that many tokens."""
     return read * run.token_bytes / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
 
 

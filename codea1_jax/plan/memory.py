@@ -58,7 +58,6 @@ def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
 
 
 def resident(run: PlannedRun) -> float:
-    """Bytes that stay on a device throughout."""
     offload, state = run.config.offload, state_bytes(run.config, run.shapes)
     moments = 0 if offload.optimizer else state.moments
     references = 0 if offload.reference else state.references + state.shared

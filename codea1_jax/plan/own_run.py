@@ -106,7 +106,6 @@ class OwnRun:
 
     @property
     def preset(self) -> Settings:
-        """What a file of its own states."""
         why = "adapters of both: all parameters do not fit the device, or the disk"
         return self.settings if self.base is None else {"compose": Setting([self.base], why)} | self.settings
 
@@ -120,7 +119,6 @@ class OwnRun:
 
     @property
     def seconds(self) -> float:
-        """Forecast of the whole run, saves left out."""
         start = START_SECONDS[self.run.platform]
         return start + self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
 

@@ -53,7 +53,6 @@ class Work:
 
 
 def forward_flops(model: Architecture, group: Group) -> Number:
-    """FLOPs of a forward pass over a prompt, once, and its responses."""
     return layers_flops(model, group.tokens, group.seen) + vocabulary_flops(model, group.drawn)
 
 

@@ -40,7 +40,6 @@ class Row:
 
     @property
     def memory(self) -> int | None:
-        """Bytes on a device while it runs; None if the compiler found no room."""
         return self.compiled.memory if isinstance(self.compiled, Compiled) else None
 
 
@@ -65,7 +64,6 @@ class Plan:
 
     @property
     def floor(self) -> float:
-        """The least that a step of this layout takes, judging left out."""
         return sum(row.step_seconds for row in self.rows)
 
     @property
@@ -139,7 +137,6 @@ def make_plan(config: Config, hardware: Hardware, fill: float, report: Report) -
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
-    """The plan for machines. Seconds are of a step, bytes of one device."""
     return {
         "fits": plan.fits,
         "compiled": all(isinstance(row.compiled, Compiled) for row in plan.rows),
@@ -176,7 +173,6 @@ class WholeRun:
 
     @property
     def seconds(self) -> float:
-        """The whole run."""
         return self.steps + self.evaluations + self.saving + self.start
 
 
@@ -202,7 +198,6 @@ def whole_run(
 
 
 def count_evaluations(config: Config, steps: int) -> int:
-    """Evaluations of a run: before the first step, every `eval.every` steps, and after the last."""
     every = config.eval.every
     return len({0, steps, *range(0, steps, every)}) if every else 0
 

@@ -52,7 +52,6 @@ class PlannedRun:
         return replace(self, policy=policy)
 
     def for_phase(self, phase: Phase) -> PlannedRun:
-        """The same run with the model that this phase computes."""
         roles: Mapping[Any, str] = METHODS[self.config.method.name].roles
         return self.for_policy(roles[phase.owner] if phase.is_sampling else phase.owner)
 
@@ -74,7 +73,6 @@ class PlannedRun:
 
     @property
     def trained(self) -> int:
-        """What is trained of a policy: all parameters, or adapters."""
         lora = self.config.lora
         return parameters(self.model) if lora is None else adapter_parameters(self.model, lora)
 
@@ -110,20 +108,16 @@ class PlannedRun:
         return kernels_for(self.platform) if chosen == "flash" else None
 
     def cache(self, capacity: Capacity) -> float:
-        """Bytes of a rollout's pages on a device."""
         return capacity.pages // self.batch_shards * capacity.block * self.token_bytes
 
     def capacity(self, load: Load) -> Capacity:
-        """What is resident while a load is sampled."""
         most = load.prompts, load.samples, load.prompt, load.response
         return capacity_of(self.config.rollout, self.batch_shards, *most, replicas=self.replicas)
 
     def step_capacity(self, role: str) -> Capacity:
-        """As `capacity`, for a role in a step."""
         return next(self.capacity(load) for load in sampling_loads(self.config) if load.role == role)
 
     def fullest_batch(self, policy: str) -> PackedBatch:
-        """The largest micro-batch that the packer can make of a policy's loads."""
         longest = max(training_loads(self.config)[policy], key=lambda load: load.length)
         packing: Any = self.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
         return fullest_batch(longest.prompt, longest.response, packing, self.batch_shards)

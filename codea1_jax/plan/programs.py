@@ -73,7 +73,6 @@ class Program:
 
 
 def device_bytes(tree: Any) -> int:
-    """Bytes that a tree of placed shapes takes on one device."""
     return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in jax.tree.leaves(tree))
 
 

@@ -105,8 +105,6 @@ def search(config: Config, hardware: Hardware, fill: float, reload: Reload, repo
 
 
 def rank(config: Config, hardware: Hardware, fill: float, reload: Reload) -> list[Layout]:
-    """Layouts that fit by arithmetic, the shortest estimate first."""
-
     def estimate(layout: Layout) -> float:
         return estimated_seconds(make_planned_run(reload(layout.overrides(config)), hardware), hardware, fill)
 

@@ -95,7 +95,6 @@ class MiniBatch:
 def simulate_packing(
     groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int, kernels: Kernels | None
 ) -> tuple[MiniBatch, ...]:
-    """Each of a step's mini-batches, as the packer makes it."""
     each = max(1, -(-len(groups) // mini_batches))
     parts = (groups[start : start + each] for start in range(0, len(groups), each))
     packed = [pack(_examples(part), packing, shards) for part in parts]
@@ -109,7 +108,6 @@ def simulate_packing(
 
 
 def batch_shape(batch: PackedBatch) -> BatchShape:
-    """Rows, places and targets of a micro-batch."""
     return (*batch.tokens.shape, batch.targets.shape[1])
 
 

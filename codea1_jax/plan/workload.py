@@ -94,7 +94,6 @@ def sampling_loads(config: Config) -> list[Load]:
 
 
 def training_loads(config: Config) -> dict[str, list[Load]]:
-    """What every policy learns from in a step."""
     rollout, questions = config.rollout, config.train.questions
     if METHODS[config.method.name].supervised:
         return {"test": [Load("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)]}
@@ -126,7 +125,6 @@ def evaluation_loads(config: Config, heldout: int | None = None) -> list[Load]:
 
 
 def updates_of(config: Config, policy: str) -> int:
-    """Mini-batches, and so optimizer updates, of a policy's step."""
     supervised = METHODS[config.method.name].supervised
     return 1 if supervised else -(-config.train.questions // config.learners[policy].grpo.mini_batch_questions)
 
@@ -137,7 +135,6 @@ def is_anchored(config: Config, policy: str) -> bool:
 
 
 def sampling_kind(config: Config, policy: str) -> SamplingKind:
-    """How the decoding program of a step draws for a policy."""
     return SamplingKind.of(Sampling(1, *config.sampling_of(policy)))
 
 

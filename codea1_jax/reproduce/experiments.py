@@ -71,8 +71,6 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, the paper's or not. columns: titles."""
-
     name: str
     title: str
     columns: tuple[str, ...]

@@ -141,7 +141,6 @@ def paired_p(differences: Sequence[float]) -> float:
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:
-    """The adjusted p values, in the order of `values`."""
     adjusted, highest = [1.0] * len(values), 0.0
     for rank, i in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         highest = max(highest, min(1.0, (len(values) - rank) * values[i]))

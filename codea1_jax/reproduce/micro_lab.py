@@ -93,7 +93,6 @@ class MicroLab:
         return tuple((Figure(measuring, key),) for _, key in COLUMNS.get(table, ()))
 
     def train_file(self, seed: int) -> Path:
-        """Where a seed's training questions are written for the evaluating commands."""
         return self.folder / f"train-seed{seed}.jsonl"
 
     @property

@@ -150,7 +150,6 @@ class PaperLab:
 
 
 def pretrained(model: str) -> str:
-    """What the presets of a model start from."""
     weights = load(Config, f"{model}/base").model.pretrained
     assert weights is not None  # the paper's models are pretrained
     return weights

@@ -47,16 +47,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row with its figures; one is None where the row's runs have not that figure."""
-
     name: str
     cells: tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished table, over `seeds`. against: what gains are differences to."""
-
     name: str
     title: str
     columns: tuple[str, ...]

@@ -57,7 +57,6 @@ def mix(
 
 
 def merge(parts: Sequence[Mixed]) -> Float[Array, "tiles kv_heads queries head_dim"]:
-    """The softmax attention over all parts together, float32."""
     logs = jnp.stack([part.log_sum for part in parts])
     shares = jnp.exp(logs - jnp.max(logs, axis=0, keepdims=True))
     shares = (shares / jnp.sum(shares, axis=0, keepdims=True))[..., None]

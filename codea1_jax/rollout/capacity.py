@@ -72,7 +72,6 @@ class Capacity:
 
     @property
     def response_pages(self) -> int:
-        """Pages of a longest response: its last block is never looked up again."""
         return self.response_buckets[-1] // self.block - 1
 
     def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
@@ -97,12 +96,10 @@ class Capacity:
 
 
 def pages_of(tokens: int, block: int) -> int:
-    """How many pages of `block` tokens it takes to hold `tokens`."""
     return -(-tokens // block)
 
 
 def bucket_of(length: int, buckets: tuple[int, ...]) -> int:
-    """The smallest bucket that holds `length`. Raises ValueError if none does."""
     for bucket in buckets:
         if length <= bucket:
             return bucket

@@ -105,6 +105,5 @@ def _of_transposed(matrix: NamedSharding) -> NamedSharding:
 
 
 def abstract_decode_params(model: Transformer, mesh: Mesh) -> Params:
-    """The placed shapes of what `to_decode_params` makes of parameters."""
     shapes = jax.eval_shape(partial(_moved, model, mesh), abstract_params(model))
     return with_shardings(shapes, _decode_shardings(model, mesh))

@@ -35,7 +35,6 @@ class Work(NamedTuple):
 
 
 def width(head_dim: int) -> int:
-    """How wide pages must be for heads of this size."""
     return flash_gpu.width(head_dim)
 
 

@@ -51,7 +51,6 @@ class Work(NamedTuple):
 
 
 def width(head_dim: int) -> int:
-    """How wide pages must be for heads of this size."""
     return head_dim + -head_dim % LANES
 
 

@@ -184,7 +184,6 @@ class Sampler:
         return Rollout(schedule, kind, longest, self._to_decode_params(params), cache)
 
     def start_block(self, rollout: Rollout, prefills: Sequence[PackedPrompts], controls: Controls) -> Any:
-        """Prefills what the schedule has admitted and starts its next block; `fetch` waits for it."""
         schedule, params = rollout.schedule, rollout.params
         decoder = self._decoder(rollout.kind, schedule.columns())
         rows = schedule.rows()

@@ -26,8 +26,6 @@ _LEAST_TOP_P = 1e-9  # the likeliest token of any vocabulary reaches it; one tha
 
 
 class SamplingKind(StrEnum):
-    """Which program draws the tokens; each is compiled only if used."""
-
     GREEDY = "greedy"
     PLAIN = "plain"
     FILTERED = "filtered"

@@ -127,7 +127,6 @@ class Schedule:
 
     @property
     def waiting(self) -> bool:
-        """Whether any sample is in no row yet, or again."""
         return bool(self._waiting) or any(shard.waiting for shard in self._shards)
 
     def _decoded(self) -> np.ndarray:
@@ -153,7 +152,6 @@ class Schedule:
         return Rows(*(array[here] for array in host))  # copies: a device may read them while they change here
 
     def prompts(self) -> ResidentPrompts:
-        """The resident prompts; those that no row looks at count as empty, so that they are not read."""
         running = [group.slot for shard in self._shards for group in shard.groups if group.running]
         lengths = np.zeros_like(self._prompt_lengths)
         lengths[running] = self._prompt_lengths[running]
@@ -161,16 +159,13 @@ class Schedule:
         return ResidentPrompts(*host)
 
     def limits(self) -> np.ndarray:
-        """The most tokens of each sample that the next block decodes, int32 [rows]."""
         return self._limit[self._decoded()]
 
     def columns(self) -> tuple[int, int]:
-        """The pages of prompts and of responses that the next block's rows need to look at."""
         longest = (int(lengths[self._active].max()) for lengths in (self._prompt, self._num_generated))
         return self._capacity.columns(*longest)
 
     def admit(self) -> list[PackedPrompts]:
-        """Fills free rows, and returns the prefills that this takes."""
         pressed = [self._grow(shard) for shard in self._shards]
         prefills: list[PackedPrompts] = []
         while True:
@@ -243,7 +238,6 @@ class Schedule:
                 reserve += min(1, int(self._needs(self._begin(shard, group).row)))
 
     def _needs(self, rows: slice | int) -> np.ndarray | np.generic:
-        """Pages that each row's sample still needs if it becomes as long as it may."""
         return -(-self._limit[rows] // self._capacity.block) - 1 - self._num_pages[rows]
 
     def _growth(self, shard: Shard, blocks: int) -> int:

@@ -68,7 +68,6 @@ class Shard:
 
     @property
     def idle(self) -> int:
-        """Free rows for which no sample is resident."""
         return len(self.rows) - self.waiting
 
     def take(self, count: int) -> list[int]:

@@ -87,7 +87,6 @@ class RunDir:
             self._begin()
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
-        """Appends figures to the run's metrics."""
         line = telemetry.as_line(kind, step, values)
         self._lines.append(line)
         if self._metrics is not None:
@@ -100,12 +99,10 @@ class RunDir:
         return [line for line in self._lines if line["kind"] == kind]
 
     def write_rollouts(self, step: int, lines: str) -> None:
-        """Records a step's rollouts, as `telemetry.rollout_lines` made them."""
         if self.writes:
             telemetry.write_rollouts(self.path, step, lines)
 
     def write_refused(self, refused: Iterable[Mapping[str, str]]) -> None:
-        """Records the questions that were not used, each with its reason."""
         lines = (json.dumps(refusal) + "\n" for refusal in refused)
         if self.writes:
             write_atomically(self.path / REFUSED_FILE, "".join(lines))
@@ -115,7 +112,6 @@ class RunDir:
             write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
     def read_summary(self) -> dict[str, Any] | None:
-        """The figures that the run ended with; None if it has not ended."""
         path = self.path / SUMMARY_FILE
         return json.loads(path.read_text()) if path.exists() else None
 
@@ -200,7 +196,6 @@ def run_folder(path: Path) -> Path:
 
 
 def _recorded_config(place: str) -> dict[str, Any] | None:
-    """The configuration in a directory; None if there is none. Raises UserError if a bucket cannot be read."""
     file = locate(place) / CONFIG_FILE
     try:
         return yaml.safe_load(file.read_text()) if file.exists() else None

@@ -58,7 +58,6 @@ def rollout_steps(run_dir: Path) -> list[int]:
 
 
 def rollout_lines(records: Iterable[Mapping[str, Any]]) -> str:
-    """A step's rollouts as they are recorded: one JSON object per question, a line each."""
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
 
 
@@ -83,7 +82,6 @@ def as_line(kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[s
 
 
 def figures_of(line: Mapping[str, Any]) -> dict[str, float]:
-    """The finite figures of a line that `as_line` made."""
     return {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
 
 

@@ -98,7 +98,6 @@ def fault_of(error: BaseException) -> Fault | None:
 
 
 def unsupported(device: Any) -> UserError | None:
-    """Why a device of JAX's cannot be used; None if it can."""
     if not hasattr(device, "compute_capability"):  # not a GPU
         return None
     capability = compute_capability(device)
@@ -144,7 +143,6 @@ def _missing(reason: str) -> UserError:
 
 
 def _why_not(platform: str) -> str | None:
-    """Why a platform did not start; None if JAX does not know it."""
     import jax  # noqa: PLC0415  as above
 
     try:

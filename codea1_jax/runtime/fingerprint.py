@@ -34,7 +34,6 @@ def digest(arrays: Any) -> str:
 
 
 def shapes(tree: Any) -> dict[str, list[Any]]:
-    """Type and shape of every array, or `jax.ShapeDtypeStruct`, of a tree, by path."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): [str(leaf.dtype), list(leaf.shape)]
         for path, leaf in jax.tree.leaves_with_path(tree)

@@ -52,7 +52,6 @@ def any_host(here: bool) -> bool:
 
 
 def is_mine(index: int) -> bool:
-    """Whether this host judges the question of that index."""
     return index % jax.process_count() == jax.process_index()
 
 

@@ -153,13 +153,11 @@ def by_replica(function: Callable[..., Any], batch: Any, *shared: Any) -> Any:
 
 
 def replicas() -> int:
-    """The replicas of the mesh in use; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if mesh.empty else mesh.shape[REPLICA]
 
 
 def batch_shards() -> int:
-    """Parts in which the mesh in use splits a batch; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if mesh.empty else _parts("batch", mesh)
 

@@ -28,7 +28,6 @@ _FIX = (
 
 
 def locate(directory: str) -> Path | epath.Path:
-    """The directory, as what its storage is reached by."""
     return epath.Path(directory) if directory.startswith(REMOTE) else Path(directory).absolute()
 
 

@@ -60,7 +60,6 @@ class Channel:
         self.cancelled = True
 
     async def __aiter__(self) -> AsyncIterator[list[Piece]]:
-        """What each block brought. Raises EngineFailure."""
         while self._unfinished:
             pieces = await self._queue.get()
             if isinstance(pieces, EngineFailure):
@@ -70,8 +69,6 @@ class Channel:
 
 
 class _Job:
-    """An order that is being decoded: the text and the tokens of its samples so far."""
-
     def __init__(self, order: Order, channel: Channel, bytes_of: TokenBytes, eos_ids: Sequence[int]) -> None:
         self.order, self.channel, self._eos_ids = order, channel, eos_ids
         self._texts = [TextStream(bytes_of, order.stop) for _ in range(order.samples)]

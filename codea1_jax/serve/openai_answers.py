@@ -14,8 +14,6 @@ Json = dict[str, Any]
 
 
 class Answer:
-    """The answer to one request while it comes in. `chat` decides the form."""
-
     def __init__(self, model: str, prompt_tokens: int, *, chat: bool) -> None:
         self._prompt_tokens, self._completion_tokens = prompt_tokens, 0
         self._chat = chat

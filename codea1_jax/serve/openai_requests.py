@@ -82,7 +82,6 @@ class GenerationRequest(_Part):
     logit_bias: dict[str, float] = Field(default={}, max_length=0)
 
     def stops(self) -> tuple[str, ...]:
-        """The texts before which samples are cut. Raises BadRequest for an empty or a long one, and for many."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         if "" in stops:
             raise BadRequest("stop: an empty string stops nothing", "stop")

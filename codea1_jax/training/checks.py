@@ -41,7 +41,6 @@ def run_checks(config: Config, device_count: int, *, resume: bool) -> list[Check
 
 
 def check_run(config: Config, *, resume: bool) -> None:
-    """Raises UserError, on every host, if any host lacks what the run needs."""
     for check in run_checks(config, jax.device_count(), resume=resume):
         on_all(check.look)
 

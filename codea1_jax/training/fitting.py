@@ -73,7 +73,6 @@ def fitting_capacity(
 
 
 def free_memory(mesh: Mesh) -> int:
-    """Bytes that are free on all devices of a mesh, by the fullest of them."""
     if mesh.devices.flat[0].platform == "cpu":
         return _free_on_host()
     stats: list[Any] = [device.memory_stats() for device in mesh.devices.flat]

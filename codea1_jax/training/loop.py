@@ -83,7 +83,6 @@ def _learn_and_record(
 
 
 def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextManager[object]:
-    """Records the step that is to be profiled, on every host for its own devices."""
     if state.step + 1 != training.config.train.profile:
         return nullcontext()
     logger.info("step %d is profiled: %s", state.step + 1, run.path / PROFILE_FOLDER)

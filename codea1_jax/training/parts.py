@@ -95,8 +95,6 @@ class Games:
 
 @dataclass(frozen=True)
 class Training:
-    """All that training uses and does not change."""
-
     config: Config
     policies: Policies
     games: Games

@@ -82,13 +82,11 @@ def by_role(config: Config, named: Mapping[str, T]) -> dict[Role, T]:
 
 
 def make_prompts(config: Config, policies: Mapping[Role, Policy]) -> dict[Role, Prompts]:
-    """How the policy that plays each role is asked, in the configured style."""
     answers = config.method.answer_prediction
     return {role: prompts_of(config, policy.tokenizer, answers=answers) for role, policy in policies.items()}
 
 
 def prompts_of(config: Config, tokenizer: Tokenizer, *, answers: bool, templates: Templates | None = None) -> Prompts:
-    """The prompts of a run. answers: whether tests state theirs. templates: in place of the run's."""
     if config.prompts.style == "plain":
         return plain_prompts(tokenizer)
     return chat_prompts(

@@ -102,7 +102,6 @@ def load_questions(
 def _read(
     config: Config, judge: Judge, given: GivenQuestions
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...], tuple[Refusal, ...], tuple[Refusal, ...]]:
-    """The questions to train on, those held out, those refused, and the tests left out of the others."""
     data = config.data
     named = _named_heldout(config, judge, given)
     if given.train is None and data.source == "micro":

@@ -22,8 +22,6 @@ from codea1_jax.training.questions import Questions
 
 @dataclass(frozen=True)
 class RoleSampler:
-    """A role's sampler, its longest prompt, and how it is sampled in training; parameters make it a player."""
-
     sampler: Sampler
     prompts: Prompts
     policy: Policy
@@ -76,7 +74,6 @@ def make_role_samplers(
 def make_sampler(
     rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh, samples: str = "samples"
 ) -> Sampler:
-    """The sampler of `samples`, "programs" for example, that the configuration asks for."""
     settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "samples": samples}
     if rollout.engine == "jetstream":
         from codea1_jax.rollout.jetstream.engine import JetStreamSampler  # noqa: PLC0415  an extra

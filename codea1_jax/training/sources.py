@@ -41,8 +41,6 @@ def sources_of(data: DataConfig) -> tuple[Source, ...]:
 
 
 class QuestionCounts(NamedTuple):
-    """How many questions a run trains on, and how many it holds out."""
-
     train: int
     heldout: int
 

@@ -30,7 +30,6 @@ class State:
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The state as arrays and a JSON document."""
     arrays: dict[str, Any] = dict(state.policies)
     if state.reference is not None:
         arrays["reference"] = state.reference

@@ -66,7 +66,6 @@ class Results:
         return self.path / "report.html"
 
     def metrics(self, kind: str = "train") -> list[dict[str, Any]]:
-        """The figures of every step, or with `kind="eval"` of every evaluation, in order."""
         return [line for line in read_lines(self.path / METRICS_FILE) if line["kind"] == kind]
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
@@ -227,7 +226,6 @@ def describe_refused(refused: Sequence[Refusal]) -> list[str]:
 
 
 def _seconds_until(run: RunDir, step: int | None) -> float:
-    """What the steps and evaluations up to a step took: the part of a resumed run that lies behind it."""
     lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
     took = [line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval")]
     return sum(took, start=0.0)

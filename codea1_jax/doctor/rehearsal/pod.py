@@ -136,7 +136,6 @@ class Running:
 
 
 def steps_logged(run: Path) -> int:
-    """The last training step in a run's metrics; 0 if there is none."""
     path = run / "metrics.jsonl"
     lines = read_lines(path) if path.exists() else []
     return max((int(line["step"]) for line in lines if line["kind"] == "train"), default=0)

@@ -43,8 +43,6 @@ NOT_REHEARSED = (
 
 @dataclass(frozen=True)
 class Stage:
-    """What was tried and what came of it. detail: what was seen, or why it failed and what fixes it."""
-
     name: str
     works: bool
     detail: str

@@ -44,10 +44,8 @@ def perform(checks: Sequence[Check]) -> Iterator[Row]:
 
 
 def within(name: str, error: float, most: float) -> Row:
-    """A row that passes if an error is at most so large; NaN is too large."""
     return Row(name, bool(error <= most), f"error at most {most:.1g}", f"{error:.1e}")
 
 
 def relative_error(measured: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, as a share of the largest expected number."""
     return float(np.max(np.abs(measured - expected)) / np.max(np.abs(expected)))

@@ -43,7 +43,6 @@ class Sizes:
 
     @property
     def group(self) -> int:
-        """Query heads that share a key/value head."""
         return self.heads // self.kv_heads
 
     def __str__(self) -> str:

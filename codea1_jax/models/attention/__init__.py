@@ -54,12 +54,10 @@ def masked_attention(
 
 
 def training_attention(sight: Sight, kernel: str = "xla") -> Attend:
-    """Attention to what is in sight, by "xla" or "flash"; keeps nothing."""
     return Partial(partial(_attend, keep=False), sight if kernel == "xla" else tiled(sight))
 
 
 def prefill_attention(sight: Sight, kernel: str = "xla") -> Attend:
-    """Attention to what is in sight, by "xla" or "flash"; keeps every layer's (keys, values)."""
     return Partial(partial(_attend, keep=True), sight if kernel == "xla" else tiled(sight))
 
 

@@ -21,7 +21,6 @@ MOST_BLOCKS = 16  # blocks: every one is compiled
 
 
 def blocks_of(time: int) -> list[tuple[int, int]]:
-    """The bounds of the blocks that `time` queries are cut into."""
     size = max(BLOCK, -(-time // MOST_BLOCKS))
     return [(start, min(start + size, time)) for start in range(0, time, size)]
 

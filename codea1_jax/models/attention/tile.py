@@ -113,5 +113,4 @@ def _by_pair(of_queries: Array, of_keys: Array, keys_axis: int) -> Array:
 
 
 def product(a: Array, b: Array, a_axis: int, b_axis: int) -> Array:
-    """The sum over an axis of each matrix, in float32."""
     return jax.lax.dot_general(a, b, (((a_axis,), (b_axis,)), ((), ())), preferred_element_type=jnp.float32)

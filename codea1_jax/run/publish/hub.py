@@ -20,14 +20,11 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Upload:
-    """A folder and the repository that it becomes."""
-
     repo: str
     kind: Literal["model", "dataset"]
     folder: Path
 
     def described(self) -> dict[str, Any]:
-        """What would be sent: the files with their sizes in bytes, and the card."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         sizes = {path.relative_to(self.folder).as_posix(): path.stat().st_size for path in files}
         return {"repo": self.repo, "type": self.kind, "files": sizes, "card": (self.folder / CARD).read_text()}

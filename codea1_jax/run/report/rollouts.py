@@ -16,8 +16,6 @@ MAX_STEPS = 12
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step's questions, as embedded, and how many were recorded."""
-
     step: int
     recorded: int
     questions: tuple[Mapping[str, Any], ...]
@@ -55,7 +53,6 @@ def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
 
 
 def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str], max_bytes: int) -> RecordedStep:
-    """A step with the questions that fit: those of `first`, then the others in order."""
     kept, used = set(), 0
     for i in sorted(range(len(questions)), key=lambda i: (questions[i]["question_id"] not in first, i)):
         size = len(json.dumps(questions[i], separators=(",", ":")))

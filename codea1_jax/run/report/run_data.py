@@ -76,7 +76,6 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Folder names; of several runs, the paths below their common folder."""
     if len(paths) == 1:
         return [paths[0].name]
     common = os.path.commonpath(paths)
