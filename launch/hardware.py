@@ -1,5 +1,3 @@
-"""TPU slices as the Cloud TPU API names them."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""What to train, and where to store its data and results."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""What several commands take and check alike."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""The cache of compiled programs: which are kept between starts."""
-
 from __future__ import annotations
 
 import os

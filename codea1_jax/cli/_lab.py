@@ -1,5 +1,3 @@
-"""From the options of `codea1 reproduce` to a laboratory: the micro world's, or that of one of the paper's models."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 checkpoint`: what a run has saved."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 convert`: a policy as a Hugging Face directory."""
-
 from __future__ import annotations
 
 import argparse

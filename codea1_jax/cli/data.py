@@ -1,5 +1,3 @@
-"""`codea1 data`: make datasets, and find what is wrong with your own."""
-
 from __future__ import annotations
 
 import argparse

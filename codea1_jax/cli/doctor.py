@@ -1,5 +1,3 @@
-"""`codea1 doctor`: what is here, what is missing, and what fixes it."""
-
 from __future__ import annotations
 
 import argparse

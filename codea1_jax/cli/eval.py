@@ -1,5 +1,3 @@
-"""`codea1 eval`: measure programs and tests on the benchmarks."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 export`: what runs have written, in the forms that other tools read."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 init`: from your own questions to a configuration, with the reason of each setting."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 plan`: what a run needs of its accelerators, found out without them."""
-
 from __future__ import annotations
 
 import argparse

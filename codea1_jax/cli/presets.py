@@ -1,5 +1,3 @@
-"""`codea1 presets`: what can be trained out of the box, on which hardware, and for how long."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 push`: a run's models, and what they wrote, to the Hugging Face Hub."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 rehearse`: a preset's whole run on this machine, with everything real but the size."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 report`: a run, or several side by side, as one page."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 reproduce`: the paper's tables and the micro world's own, with whatever they still need."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 selftest`: prove this machine before money is spent."""
-
 from __future__ import annotations
 
 import argparse

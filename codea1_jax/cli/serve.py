@@ -1,5 +1,3 @@
-"""`codea1 serve`: a trained policy for OpenAI's and JetStream's clients."""
-
 from __future__ import annotations
 
 import argparse

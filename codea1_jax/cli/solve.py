@@ -1,5 +1,3 @@
-"""`codea1 solve`: two models at work on a question: programs of one, and tests of the other that choose among them."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""`codea1 train`: train both models."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,6 +1,3 @@
-"""What ends a command without being a defect of it."""
-
-
 class UserError(ValueError):
     """Input that cannot be used. The message is one line that names the cause and the fix; exit code 2."""
 

@@ -1,5 +1,3 @@
-"""Which questions a run trains on, and which it holds out."""
-
 from __future__ import annotations
 
 from pydantic import Field

@@ -1,5 +1,3 @@
-"""How a policy learns: the GRPO objective, the optimizer, packing; and the supervised warm start."""
-
 from __future__ import annotations
 
 from typing import Literal

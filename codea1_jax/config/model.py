@@ -1,5 +1,3 @@
-"""The model that policies start from, and the adapters that may be trained in its place."""
-
 from __future__ import annotations
 
 from typing import Literal

@@ -1,5 +1,3 @@
-"""Rewards of programs and suites, and the advantages that follow."""
-
 from __future__ import annotations
 
 from typing import Literal

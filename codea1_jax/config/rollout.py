@@ -1,5 +1,3 @@
-"""How both models are sampled."""
-
 from __future__ import annotations
 
 from typing import Literal

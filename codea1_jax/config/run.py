@@ -1,5 +1,3 @@
-"""What a run is called, how long it trains, and when it is evaluated and saved."""
-
 from __future__ import annotations
 
 from typing import Literal

@@ -1,5 +1,3 @@
-"""Where and how programs are judged."""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal

@@ -1,5 +1,3 @@
-"""A part of the configuration: typed, frozen, and strict about keys."""
-
 from __future__ import annotations
 
 from typing import Any, get_args

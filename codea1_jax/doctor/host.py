@@ -1,5 +1,3 @@
-"""What this host has: packages, devices, memory, disk."""
-
 from __future__ import annotations
 
 import importlib.metadata

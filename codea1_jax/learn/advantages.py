@@ -1,5 +1,3 @@
-"""Advantages from the rewards of a group: the responses to one prompt."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""How the policies of a method learn: a learner for each, and what they share."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""What a decoder computes, apart from its weights."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

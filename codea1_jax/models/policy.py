@@ -1,5 +1,3 @@
-"""A policy: a model and the tokenizer through which it reads prompts and writes responses."""
-
 from __future__ import annotations
 
 import os

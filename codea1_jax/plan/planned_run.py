@@ -1,5 +1,3 @@
-"""From a configuration and some hardware to a run, without weights, tokenizer or device."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

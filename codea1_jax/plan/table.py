@@ -1,5 +1,3 @@
-"""Plans as people read them: tables for the terminal and the documents."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

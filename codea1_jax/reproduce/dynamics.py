@@ -1,5 +1,3 @@
-"""Training dynamics: what changes from the first to the last fifth of the steps, over seeds with intervals."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

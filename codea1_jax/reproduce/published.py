@@ -1,5 +1,3 @@
-"""The paper's tables, and others: which methods their rows show, and their figures."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""What a rollout is asked for and what it gives back."""
-
 from __future__ import annotations
 
 import math

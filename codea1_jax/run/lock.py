@@ -1,5 +1,3 @@
-"""One process at a time writes to a run's directory."""
-
 from __future__ import annotations
 
 import errno

@@ -1,5 +1,3 @@
-"""The answers of OpenAI's completions and chat completions, whole or as a stream of chunks."""
-
 from __future__ import annotations
 
 import secrets

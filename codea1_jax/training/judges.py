@@ -1,5 +1,3 @@
-"""The judge a configuration asks for."""
-
 from __future__ import annotations
 
 import logging

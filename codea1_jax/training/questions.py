@@ -1,5 +1,3 @@
-"""The questions of a run: read, checked, and parted into those trained on and those held out."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Both roles' samplers, sized by the questions they will be asked."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""The state that training begins with: the first one, or that of a run's last checkpoint."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

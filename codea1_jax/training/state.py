@@ -1,5 +1,3 @@
-"""All that training changes, and its form in a checkpoint."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

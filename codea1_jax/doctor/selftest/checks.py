@@ -1,5 +1,3 @@
-"""What a check is, and how checks are performed: the next one runs whatever the last one found."""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,3 @@
-"""Which rollouts go into a report: those of evenly spaced steps."""
-
 from __future__ import annotations
 
 import json
