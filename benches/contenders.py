@@ -4,8 +4,6 @@ A contender prints one JSON line when it is ready and one for every line that it
 So contenders take turns, and a busy machine slows all of them. Standard library only: it runs in every environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -3,8 +3,6 @@
 A bench says what is measured and against whom. NAME_ours.py and NAME_PEER.py next to it are the contenders.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

@@ -5,8 +5,6 @@ the documents are rewritten after each, with the hours of all methods on its lay
 layouts. What has been compiled is kept in .cache/plan, so that a sweep that was stopped takes less time again.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -3,8 +3,6 @@
 Standard library only, because each contender runs in its own environment.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

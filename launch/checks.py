@@ -1,7 +1,5 @@
 """Checks before anything is billed: commands that must succeed, and print why they do not."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

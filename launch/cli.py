@@ -3,8 +3,6 @@
 Exit codes are those of `codea1`: 0 done; 1 failed; 2 refused before anything was started; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Commands as data, and the one place that runs them."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Slices are queued resources, which work for on-demand, spot and reserved capacity, and for one slice or several.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex

@@ -3,8 +3,6 @@
 python scripts/take_pictures.py RUN PICTURE
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

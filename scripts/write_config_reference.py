@@ -3,8 +3,6 @@
 What stands above them in the page stays as it is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import types

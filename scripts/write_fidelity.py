@@ -4,8 +4,6 @@ What the paper and its code do stands in the page itself. Of a row with a key, t
 values.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 metadata. What stands above it in the page stays as it is.
 """
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 

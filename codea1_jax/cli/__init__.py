@@ -8,8 +8,6 @@ Command modules import JAX and the packages they need inside the function that r
 and `codea1 sandbox` works on hosts without an accelerator stack.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import shlex

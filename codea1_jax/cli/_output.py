@@ -1,7 +1,5 @@
 """What a command says: output whose reader may leave early, and the operating system's refusals with a fix."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

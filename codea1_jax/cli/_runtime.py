@@ -1,7 +1,5 @@
 """What commands share with each other: exit codes, signals, and settings of JAX."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ What works, such as a sampler, is far from what a person sees, and one process d
 report to. A report costs a function call, and never waits for a device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

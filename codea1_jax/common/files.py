@@ -1,7 +1,5 @@
 """Files that are whole or not there: atomic writes, and JSON that is read or refused by name."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

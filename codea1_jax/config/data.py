@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pydantic import Field
 
 from codea1_jax.config.model import MicroTask

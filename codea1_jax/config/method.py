@@ -3,8 +3,6 @@
 What a method plays in a step is in `codea1_jax.training.step`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -10,8 +10,6 @@ tests or choice of questions (`parts/variants`). Their parts are under `configs/
 for the model's name.
 """
 
-from __future__ import annotations
-
 import difflib
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Settings that were chosen, each with its reason: as overrides, and as a preset's YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What pydantic refuses, in the words of this project's own messages."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping
 from typing import Any

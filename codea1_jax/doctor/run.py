@@ -1,7 +1,5 @@
 """What a run needs of this host, and whether it is here: what the run itself checks, and what it reads first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

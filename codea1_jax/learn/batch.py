@@ -4,8 +4,6 @@ Only the tokens that are learned are *targets*: each with its weight and the ind
 predicts it. So prompts reach neither the loss nor the vocabulary projection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Token losses are summed and divided by the mini-batch's normalizer, so neither p
 loss. Until a step's first update the policy *is* the old one: the first mini-batch's ratios are 1, without a pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

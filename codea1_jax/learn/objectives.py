@@ -8,8 +8,6 @@ and the metrics. `learner.Learner` does the rest, which is the same for both. Bo
     compares       whether old log-probabilities are needed
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce

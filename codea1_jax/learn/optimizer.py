@@ -1,7 +1,5 @@
 """What an update carries from step to step, and how a gradient changes it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ In a row a prompt is a segment with positions from 0, and the responses to it fo
 So a prompt is computed once for all of its responses in a row.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The jitted functions that a learner is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -3,8 +3,6 @@
 Every function is pure and takes arrays of one shape, in which each element is a response token.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

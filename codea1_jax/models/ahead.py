@@ -4,8 +4,6 @@
 Python traces one program at a time; XLA compiles without holding Python's lock.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait

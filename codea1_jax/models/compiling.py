@@ -1,7 +1,5 @@
 """Compiler options that are off by default and make a gradient faster."""
 
-from __future__ import annotations
-
 import os
 
 from codea1_jax.common.chips import CHIPS

@@ -4,8 +4,6 @@ A family is one `Family` in `FAMILIES`. What it does not state is refused by nam
 something else than it was trained to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field

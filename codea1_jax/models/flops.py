@@ -1,7 +1,5 @@
 """Parameters and FLOPs of a model, counted by hand. A multiplication and an addition are two FLOPs."""
 
-from __future__ import annotations
-
 from codea1_jax.config import LoRAConfig
 from codea1_jax.models.architecture import Architecture
 

@@ -6,8 +6,6 @@ is off by several percent. So rows are sorted by number here, those of the same 
 sum is written once.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike

@@ -4,8 +4,6 @@ A 4096-token sequence over Qwen2.5's 151,936-word vocabulary has 2.5 GB of float
 one chunk of tokens at a time, forwards and backwards.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

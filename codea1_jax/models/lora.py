@@ -8,8 +8,6 @@ Whoever may train everything or adapters passes a configuration that is None for
 the parameters themselves, and there is no base.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

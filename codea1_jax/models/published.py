@@ -1,7 +1,5 @@
 """The architectures of the models that presets start from, so that a plan of one needs no network."""
 
-from __future__ import annotations
-
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.rope import Llama3Scaling
 

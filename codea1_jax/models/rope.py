@@ -1,7 +1,5 @@
 """Rotary position embeddings (RoPE, arXiv 2104.09864)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The mesh, and where a model's parameters lie on it (by the table in `layout`)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial, wraps

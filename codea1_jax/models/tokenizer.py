@@ -5,8 +5,6 @@ template: text that merely spells one (a program may print `<|im_end|>`) stays t
 own turn. And whole sequences are decoded at once, because one token may be part of a multibyte character.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

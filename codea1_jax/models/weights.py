@@ -4,8 +4,6 @@ Reading safetensors goes straight into (sharded) device arrays: each device's pi
 the memory-mapped files, so the host never holds more than the piece it is placing. Writing holds one file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Every figure of a forecast that neither a data sheet nor a compiler states: assumed, or measured elsewhere."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from codea1_jax.common.chips import Hardware

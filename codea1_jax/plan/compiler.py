@@ -1,7 +1,5 @@
 """Compiling in a separate process, which may die of its input without taking others down."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -4,8 +4,6 @@ The compiler needs no driver and no GPU, only `jax-cuda12-pjrt`, `jax-cuda12-plu
 JAX_PLATFORMS=cpu in the environment, without which JAX looks for a driver.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

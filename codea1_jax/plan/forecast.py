@@ -5,8 +5,6 @@ calls are compiled; the rest count as the smallest compiled one that is large en
 follows from the pages in use, and what it computes of packed rows from how they are packed.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

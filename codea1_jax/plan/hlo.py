@@ -4,8 +4,6 @@ A collective inside a loop counts as often as the loop turns; one that XLA has s
 behind computation, counts once.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -6,8 +6,6 @@ kernel's cycles, except for kernels written in Pallas. What attention over the c
 are, which no program says: `forecast` adds it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

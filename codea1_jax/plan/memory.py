@@ -1,7 +1,5 @@
 """The least that a device must hold, whatever the compiler makes of the rest: known in milliseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

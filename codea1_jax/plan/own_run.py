@@ -4,8 +4,6 @@ Nothing is compiled: memory and seconds are arithmetic (`search`), and an eighth
 misses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The phases of a training step in one table: what each computes and moves, and so the time that it cannot undercut."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Needs no JAX: `codea1 presets` reads it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

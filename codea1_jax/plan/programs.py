@@ -3,8 +3,6 @@
 Nothing here needs an accelerator, weights or data: a mesh over devices that are not there will do.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ host memory: nothing that changes what is learned except for rounding. All that 
 a rough forecast (`estimated_seconds`); the best, and the one given, are compiled, and the compiler's figures decide.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -1,7 +1,5 @@
 """A step's calls, found by running the project's own `Schedule` and packer over lengths alone, without a model."""
 
-from __future__ import annotations
-
 import functools
 from array import array
 from collections import Counter

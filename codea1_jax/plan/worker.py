@@ -7,8 +7,6 @@ What has been compiled is kept in `.cache/plan`: JAX's own cache cannot read bac
 there.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a training step is asked for: in which phases, how many prompts and samples of whom, how long."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 

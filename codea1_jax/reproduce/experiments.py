@@ -5,8 +5,6 @@ models and benchmarks (`paper_lab`). What rows need, and that they share it, is 
 human golden tests are golden.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ sequentially rejective multiple test procedure, Scandinavian Journal of Statisti
 false claim among them is at most 5%.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources

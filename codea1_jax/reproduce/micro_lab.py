@@ -1,7 +1,5 @@
 """The micro world: every method trains for the same steps, and is measured on the same held-out questions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The paper's models and benchmarks: the presets as published, and the evaluations of its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From finished runs to a table: means over seeds with intervals, and differences paired by seed."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tables as Markdown and CSV, the paper's figures next to ours; and findings about hypotheses."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

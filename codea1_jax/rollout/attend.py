@@ -5,8 +5,6 @@ has (FlashDecoding; the same identity as in arXiv 2205.14135, section 3.1). So a
 any kernel.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

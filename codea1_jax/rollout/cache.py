@@ -11,8 +11,6 @@ are finite, so a weight of zero silences them.
 Where the mesh splits a batch, each shard has pages of its own, numbered from 0: no attention ever needs another's.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax

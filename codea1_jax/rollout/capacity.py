@@ -1,7 +1,5 @@
 """What is resident while rollouts are sampled: how much, and what suits a configuration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from codea1_jax.config import RolloutConfig

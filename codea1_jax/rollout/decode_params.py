@@ -7,8 +7,6 @@ Parameters are brought there on the devices, once for all prompts of a call; tho
 already are used where they lie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

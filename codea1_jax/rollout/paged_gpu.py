@@ -5,8 +5,6 @@ every multiprocessor busy; a program mixes one share for one key/value head and 
 fit (`MOST_QUERIES`, `MOST_BYTES`), up to the real length, and the shares are merged by their log-sum-exps.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any, NamedTuple

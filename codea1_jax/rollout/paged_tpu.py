@@ -8,8 +8,6 @@ The list is split into two parts that share no tile, so that a device with two c
 single core takes them in turn, and idles where the shorter one has ended.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

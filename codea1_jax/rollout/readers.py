@@ -15,8 +15,6 @@ A *tile* is a row, or the rows that share a prompt. XLA's CPU backend transposes
 `head_dim` at every step, so copies have them last.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any

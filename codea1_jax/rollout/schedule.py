@@ -15,8 +15,6 @@ waiting samples run out and the longest are still being drawn. The rows in use a
 Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import deque

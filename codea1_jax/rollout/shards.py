@@ -1,7 +1,5 @@
 """What a schedule keeps of each part of the mesh: its rows, slots and pages, the prompts in them, and their samples."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

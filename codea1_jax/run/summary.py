@@ -1,7 +1,5 @@
 """The results of a finished run: base against final, as `summary.json` and as a table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ it saves that step's checkpoint; resuming from the checkpoint then rewinds the f
 resumed run's files equal those of a run that was never interrupted.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import logging

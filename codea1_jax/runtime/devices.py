@@ -1,7 +1,5 @@
 """The devices that JAX is to use here; what is missing, busy, unsupported or too small is one line with a fix."""
 
-from __future__ import annotations
-
 import os
 import re
 import traceback

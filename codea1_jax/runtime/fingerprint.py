@@ -4,8 +4,6 @@ A fingerprint is a sum over an array's elements, which no sharding changes: it i
 hold the array, and a step may be restored onto another mesh.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

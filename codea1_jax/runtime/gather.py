@@ -7,8 +7,6 @@ it was shared: what one host has time for another may not. A host whose judge fa
 its share, end as they do when any host is gone.
 """
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ alike everywhere, so what one host alone knows (a bad directory, a signal) is sh
 (`gather`).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The mesh has three axes. `tensor` splits heads, the feed-forward and the vocabul
 matrix's other side, and the batch; `replica` splits the batch alone (across the slices of a multi-slice TPU).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager

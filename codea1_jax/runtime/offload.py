@@ -1,7 +1,5 @@
 """What waits in host memory while the devices need their own for something else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -5,8 +5,6 @@ a slow one, gcsfs for half a minute; each finds credentials in its own way (`GOO
 auth application-default login`).
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from pathlib import Path

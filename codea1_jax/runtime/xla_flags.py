@@ -1,7 +1,5 @@
 """Flags of XLA that this machine's version knows; one that it does not know makes it abort the process."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Orders decoded together as they come: one thread over one rollout, whose schedule takes them between two blocks."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """JetStream's gRPC service. A request is answered with one sample, drawn greedily: its protocol has no other wish."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 With a token, requests under /v1 must carry ``Authorization: Bearer TOKEN``. Every error is a JSON object as OpenAI's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

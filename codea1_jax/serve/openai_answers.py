@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import secrets
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The requests of OpenAI's completions and chat completions. What is not supported is refused, never ignored."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar

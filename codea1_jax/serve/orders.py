@@ -1,7 +1,5 @@
 """What a client asks for, checked before it reaches the engine, where a mistake would end the service."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from codea1_jax.rollout.requests import Sampling

@@ -1,7 +1,5 @@
 """One process, one batcher, two services: started together, stopped together, nothing left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

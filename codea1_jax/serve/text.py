@@ -1,7 +1,5 @@
 """Tokens to text while they come: only whole characters, and nothing of a stop string."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Callable, Sequence

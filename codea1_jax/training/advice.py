@@ -1,7 +1,5 @@
 """Why a run, or a step, cannot teach anything, and what to change: one line for each reason. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from codea1_jax.common.words import counted

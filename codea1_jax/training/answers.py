@@ -1,7 +1,5 @@
 """From what a user names as a model to a player that is evaluated."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

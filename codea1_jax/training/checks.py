@@ -1,7 +1,5 @@
 """What a run needs of this host: `codea1 doctor PRESET` shows all of it, and training refuses the first lack."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Policies on disk: in Hugging Face's directories, and in the checkpoints of runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

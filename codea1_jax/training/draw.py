@@ -1,7 +1,5 @@
 """What a step plays: the next questions, and further ones in place of those that teach nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

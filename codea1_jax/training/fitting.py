@@ -1,7 +1,5 @@
 """Caches for requests that are not known before: as large as the free memory allows, in the model's own context."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

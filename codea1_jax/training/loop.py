@@ -1,7 +1,5 @@
 """The training loop: steps, and between them evaluations and saves; a signal ends it after saving."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace

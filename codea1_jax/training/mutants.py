@@ -1,7 +1,5 @@
 """Mutants of references, made before the first step: held out, for what a test finds; trained on, for a reward."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

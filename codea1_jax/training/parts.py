@@ -1,7 +1,5 @@
 """A configuration put together: all that training uses and does not change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What plays a role: a model with its tokenizer, its prompts, and the weights that it starts from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

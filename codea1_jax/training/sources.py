@@ -1,7 +1,5 @@
 """What a run reads its questions from: whether it is there, and the command that creates it where it is not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -24,8 +24,6 @@ The compared methods, below, differ in what is played and in which policy learns
 options ("Options of a step"), and those in which the defaults depart from the original ("The original's choices").
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence

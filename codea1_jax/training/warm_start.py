@@ -4,8 +4,6 @@ One sequence teaches both roles: question, (often buggy) program, end of text, t
 in which `prompts.plain_prompts` asks; after it the two policies part.
 """
 
-from __future__ import annotations
-
 import logging
 
 import jax

@@ -1,7 +1,5 @@
 """The stages of a rehearsal, each of which finds something that would otherwise be found on the bill."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import time

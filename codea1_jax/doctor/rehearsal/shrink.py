@@ -3,8 +3,6 @@
 All else stays: method, mesh, precision, optimizer, samples and suites of a question, the judge, and what is saved.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`codea1 selftest`: attention's kernels on the machine at hand, at the shapes of the presets."""
 
-from __future__ import annotations
-
 import jax
 
 from codea1_jax.common.chips import find_hardware, hardware_of

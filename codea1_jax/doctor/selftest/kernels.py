@@ -1,7 +1,5 @@
 """Attention's kernels against a reference: compiled where the devices can, interpreted at small shapes on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

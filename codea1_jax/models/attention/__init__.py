@@ -4,8 +4,6 @@ The model calls an `Attend` with a layer's queries, keys and values, and gets ba
 keeps of the layer: training nothing, a prefill keys and values, decoding its cache. So the model knows no cache layout.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ and the backward pass computes its scores again (FlashAttention, arXiv 2205.1413
 with the sequence, not with its square.
 """
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -7,8 +7,6 @@ Why not the kernels that JAX has: none sees a parent's keys as well as its own s
 segments hide. On CUDA, cuDNN takes a mask as a bias and computes that bias's gradient, as large as all scores.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from types import ModuleType

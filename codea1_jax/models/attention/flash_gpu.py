@@ -3,8 +3,6 @@
 A program has a block of queries, or of keys, for itself, and works through the list of blocks that this one needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -5,8 +5,6 @@ queries (or, for the gradients of keys and values, of keys) one after another, s
 own pipeline brings in the next tile's blocks meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

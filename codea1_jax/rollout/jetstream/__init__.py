@@ -1,7 +1,5 @@
 """The rollout as a JetStream engine. Needs the extra `jetstream` (google-jetstream 0.2.2, its last release)."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

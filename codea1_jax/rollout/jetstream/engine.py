@@ -9,8 +9,6 @@ before it has looked at this one: every slot has pages of its own for the longes
 schedule moves pages between samples, sets the state's prompts, rows and controls itself (`JetStreamSampler`).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

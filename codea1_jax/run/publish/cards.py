@@ -1,7 +1,5 @@
 """The README.md of what is published: metadata that the Hub reads, and what a user must know."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Uploads to the Hugging Face Hub, or to what HF_ENDPOINT names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@
 runs the program in `mine.py`; without PROGRAM it is the question's own solution, which lies in `solutions/`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run's rollouts as parquet files that `datasets.load_dataset` and pandas read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path

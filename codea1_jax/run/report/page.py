@@ -4,8 +4,6 @@ Everything the models wrote is hostile: it enters the page as JSON in which no `
 `textContent` alone, and the content security policy admits only the page's own script, by its hash, and no network.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

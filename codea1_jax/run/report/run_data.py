@@ -1,7 +1,5 @@
 """A run directory, read for the report. Whatever a young run does not have yet is simply empty."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
