@@ -1,11 +1,11 @@
-"""The command line: one module per command, each with `add(commands)`, which registers it.
+"""The command line: one module per command, whose `add` gives its parser options and the function to run.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 done, or stopped because the reader of
 the results has gone; 1 failed for an external reason, such as a full disk or a judge that died (one line names it; what
 was saved is good); 2 bad input (one line names it and the fix); 130 stopped and resumable.
 
-Command modules import JAX and the packages they need inside the function that runs, so that `codea1 --help` is quick
-and `codea1 sandbox` works on hosts without an accelerator stack.
+Only the module of the command that is named is imported, so that `codea1 --help` is quick and `codea1 sandbox` works on
+hosts without an accelerator stack. `train`, `rehearse` and `doctor` have something to do before JAX is imported.
 """
 
 import argparse
@@ -14,29 +14,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
 from importlib.metadata import version
 from typing import TextIO, cast
 
-from codea1_jax.cli import (
-    checkpoint,
-    convert,
-    data,
-    doctor,
-    export,
-    init,
-    plan,
-    presets,
-    push,
-    rehearse,
-    report,
-    reproduce,
-    sandbox,
-    selftest,
-    serve,
-    solve,
-    train,
-)
-from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._output import Output, ReaderGone, in_words
 from codea1_jax.cli._runtime import (
@@ -51,17 +32,33 @@ from codea1_jax.cli._runtime import (
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.runtime.devices import faults_named, shortage_named
 
-# In the order of --help.
-COMMANDS = (
-    *(init, train, rehearse, checkpoint, convert, export, push, evaluate, serve, solve),
-    *(plan, data, presets, report, reproduce, sandbox, doctor, selftest),
-)
+COMMANDS = {
+    "init": "write the configuration of a run on your own questions",
+    "train": "train both models",
+    "rehearse": "run a preset here in small: start, stop, resume, evaluate, export",
+    "checkpoint": "what a run has saved",
+    "convert": "write a policy of a run in the Hugging Face format",
+    "export": "rollouts and suites for other tools",
+    "push": "upload a run's models, and its rollouts, to the Hugging Face Hub",
+    "eval": "measure programs and tests on benchmarks",
+    "serve": "serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)",
+    "solve": "write programs, and the one that generated tests kill least",
+    "plan": "show whether a run fits some hardware, and how long a step will take",
+    "data": "datasets of problems",
+    "presets": "list the shipped presets",
+    "report": "write a run's report.html",
+    "reproduce": "train, evaluate and write the paper's tables",
+    "sandbox": "the judge by itself",
+    "doctor": "check your setup and suggest fixes",
+    "selftest": "prove this machine's attention kernels",
+}
+"""What each command does, in the order of --help; its module is imported where it is named."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_after_imports():
         try:
-            return _run(_parse(arguments), sys.argv[1:] if arguments is None else arguments)
+            return _run(sys.argv[1:] if arguments is None else arguments)
         except UserError as error:
             print(f"codea1: {error}", file=sys.stderr)
             return BAD_INPUT
@@ -75,11 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
 
 
-def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
-    from sandbox import SandboxError, SandboxUnavailable  # not for --help
-
+def _run(words: Sequence[str]) -> int:
     use_gpus_as_planned()
     leave_out_absent_accelerators()
+    options = _parse(words)
+    from sandbox import SandboxError, SandboxUnavailable  # not for --help
+
     for library in ("absl", "gcsfs"):  # both log what they raise, and through absl Orbax warns of our choices
         logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
@@ -102,13 +100,15 @@ def _resuming(words: Sequence[str]) -> str:
     return shlex.join(["codea1", *(word for word in words if word != "--resume"), "--resume"])
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="codea1", description="Train and judge a Code LLM and a Test LLM (Code-A1).")
     parser.add_argument("--version", action="version", version=version("codea1-jax"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
-    options, rest = parser.parse_known_args(arguments)
+    parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
+    named = next((word for word in words if not word.startswith("-")), "")
+    if named in parsers:
+        import_module(f"codea1_jax.cli.{named}").add(parsers[named])
+    options, rest = parser.parse_known_args(words)
     # argparse takes no key=value that stands behind an option; they are overrides all the same.
     if rest and ("overrides" not in options or any(word.startswith("-") for word in rest)):
         raise UserError(unknown_options(rest, has_overrides="overrides" in options))

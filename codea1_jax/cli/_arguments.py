@@ -1,18 +1,11 @@
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from codea1_jax.common.errors import UserError
 from codea1_judge.cli import positive
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse has no public name for it
-else:
-    Commands = argparse._SubParsersAction  # which takes no parameter
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,7 +1,5 @@
 """One evaluating command: its data, who answers, the judge, the folder that it resumes from, and its results."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -13,20 +11,28 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from codea1_jax.cli._arguments import blamed_on
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
+from codea1_jax.common.console import print_table, progress_bar, results_table
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
-
-if TYPE_CHECKING:
-    from codea1_jax.config import Role
-    from codea1_jax.evals.samples import ReadSamples
-    from codea1_jax.game.players import Player
-    from data_pipeline import Loaded
-    from sandbox import SandboxPool
+from codea1_jax.config import Role, read_templates
+from codea1_jax.evals import pytest_jobs
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.samples import ReadSamples, references
+from codea1_jax.game.players import Player
+from codea1_jax.rollout import Sampling
+from codea1_jax.run.telemetry import versions
+from codea1_jax.runtime.devices import start_devices
+from codea1_jax.training.answers import make_player, model_identity
+from data_pipeline import Loaded, benchmark, load
+from data_pipeline.hub import local_path
+from data_pipeline.rows import files
+from sandbox import SandboxPool
+from sandbox.host.doctor import try_out
 
 REFERENCE = "reference"
 CHOSEN_BY = ("difficulty", "since", "until")  # options that choose problems of the data
@@ -56,8 +62,6 @@ class Evaluation:
         self._config = _describe(options, kind)
         digest = hashlib.sha256(json.dumps(self._config, sort_keys=True).encode()).hexdigest()[:12]
 
-        from codea1_jax.evals.journal import Journal
-
         with blamed_on("--out"):
             self.journal = Journal(options.out or Path("runs", f"eval-{kind}-{digest}"), self._config)
         self._unknown: list[str] = []
@@ -67,8 +71,6 @@ class Evaluation:
 
         prefix: of the options that name it. Raises UserError.
         """
-        from codea1_jax.evals.samples import references
-
         options, samples = self._options, getattr(self._options, f"{prefix}samples")
         if samples == REFERENCE:
             return references(self.problems)
@@ -82,8 +84,6 @@ class Evaluation:
     @contextmanager
     def judging(self, unit: str) -> Iterator[tuple[SandboxPool, Callable[..., None]]]:
         """The judge, and what shows progress: (done, total, of what; else of `unit`)."""
-        from codea1_jax.common.console import progress_bar
-
         with make_pool(self._options) as judge, progress_bar(f"eval {self._kind}") as show:
 
             def progress(done: int, total: int, of_what: str = unit) -> None:
@@ -92,8 +92,6 @@ class Evaluation:
             yield judge, progress
 
     def report(self, results: Mapping[str, Any]) -> int:
-        from codea1_jax.run.telemetry import versions
-
         whole = {
             **results,
             "unknown_samples": self._unknown,
@@ -118,11 +116,6 @@ class Evaluation:
 
 def draw_from(options: argparse.Namespace, role: Role, prefix: str = "") -> Player:
     """The model that options name, of a run that of `role`. prefix: of these options. Raises UserError."""
-    from codea1_jax.config import read_templates
-    from codea1_jax.rollout import Sampling
-    from codea1_jax.runtime.devices import start_devices
-    from codea1_jax.training.answers import make_player
-
     start_devices()
     keep_compiled_programs()
     try:
@@ -143,9 +136,6 @@ def load_data(
 
     Raises UserError if there is none.
     """
-    from data_pipeline import load
-    from data_pipeline.hub import local_path
-
     with blamed_on("--data"):
         loaded = load(str(local_path(source)), difficulty or ())
     days = (str(since or date.min), str(until or date.max))
@@ -163,11 +153,6 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
 
     Raises UserError if --environment has no packages, and SandboxUnavailable if the judge fails a right program.
     """
-    from codea1_jax.evals import pytest_jobs
-    from data_pipeline import benchmark
-    from sandbox import SandboxPool
-    from sandbox.host.doctor import try_out
-
     packages = None
     if options.environment is not None:
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -184,11 +169,6 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
 
 def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
     """What figures depend on; an evaluation is only ever resumed with the same."""
-    from codea1_jax.config import read_templates
-    from codea1_jax.training.answers import model_identity
-    from data_pipeline.hub import local_path
-    from data_pipeline.rows import files
-
     config: dict[str, Any] = {"command": f"eval {kind}", "data": options.data}
     config |= {name: str(getattr(options, name)) for name in CHOSEN_BY if getattr(options, name, None)}
     config |= {name: getattr(options, name) for name in ("protocol", "limits") if name in options}
@@ -217,8 +197,6 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
 
 
 def _print_results(results: Mapping[str, Any], *, measured: bool) -> None:
-    from codea1_jax.common.console import print_table, results_table
-
     if measured:
         protocol = results["config"].get("protocol")
         named = {f"{name}, protocol {protocol}" if protocol else name: v for name, v in results["benchmarks"].items()}

@@ -1,32 +1,29 @@
-from __future__ import annotations
-
 import argparse
 import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codea1_jax.cli._arguments import Commands
+import jax.numpy as jnp
+
 from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
+from codea1_jax.run.rundir import find_run
+from codea1_jax.runtime.checkpoints import CheckpointError, Checkpoints
+from codea1_jax.runtime.storage import locate
 
-if TYPE_CHECKING:
-    from codea1_jax.runtime.checkpoints import Checkpoints
 
-
-def add(commands: Commands) -> None:
-    saved = commands.add_parser("checkpoint", help="what a run has saved").add_subparsers(
-        required=True, metavar="COMMAND"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    saved = parser.add_subparsers(required=True, metavar="COMMAND")
     ls = saved.add_parser("ls", help="list a run's checkpoints and how good each was")
     show = saved.add_parser("show", help="show what is in a checkpoint")
     show.add_argument("--step", type=int, help="default: the newest")
-    for parser, run in ((ls, _ls), (show, _show)):
-        parser.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
-        parser.add_argument("--json", action="store_true", help="one JSON document")
-        parser.set_defaults(run=run)
+    for command, run in ((ls, _ls), (show, _show)):
+        command.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
+        command.add_argument("--json", action="store_true", help="one JSON document")
+        command.set_defaults(run=run)
 
 
 def _ls(options: argparse.Namespace) -> int:
@@ -68,10 +65,6 @@ def _show(options: argparse.Namespace) -> int:
 
 def _open(place: str) -> Checkpoints:
     """The checkpoints, to be looked at only. Raises UserError if there are none."""
-    from codea1_jax.run.rundir import find_run
-    from codea1_jax.runtime.checkpoints import Checkpoints
-    from codea1_jax.runtime.storage import locate
-
     run = find_run(place)
     directory = place if run is None else run.checkpoints
     if not locate(directory).exists():
@@ -83,8 +76,6 @@ def _open(place: str) -> Checkpoints:
 
 
 def _row(checkpoints: Checkpoints, step: int) -> dict[str, Any]:
-    from codea1_jax.runtime.checkpoints import CheckpointError
-
     try:
         return {"step": step, **_evaluation(checkpoints.look(step)[1], step)}
     except CheckpointError as error:
@@ -106,8 +97,6 @@ def _line(row: Mapping[str, Any]) -> str:
 
 def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
     """How many arrays, elements and bytes, by policy and part of its state, and for the shared reference."""
-    import jax.numpy as jnp
-
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})
     for path, (dtype, shape, _) in arrays.items():
         whose, *part = path.split("/")[:2]

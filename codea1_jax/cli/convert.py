@@ -1,12 +1,11 @@
 import argparse
 from pathlib import Path
 
-from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.training.convert import convert, open_policy
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("convert", help="write a policy of a run in the Hugging Face format")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help="a run's directory, a model directory, or a Hub id (owner/name)")
     parser.add_argument("destination", type=Path, help="a fresh directory")
     parser.add_argument("--role", help="which of a run's policies: code or test")
@@ -17,8 +16,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.training.convert import convert, open_policy
-
     convert(open_policy(options.source, options.role), options.destination, options.dtype)
     print(options.destination)
     return DONE

@@ -1,27 +1,30 @@
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge, blamed_on
+from codea1_jax.cli._arguments import add_judge, blamed_on
+from codea1_jax.cli._evaluation import load_data, make_pool
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
+from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import naming
 from codea1_jax.common.words import counted
-
-if TYPE_CHECKING:
-    from data_pipeline.sources import Recipe
+from codea1_jax.config import SandboxConfig
+from data_pipeline.audit import audit_lines, audit_problems
+from data_pipeline.faults import find_faults
+from data_pipeline.prepare import prepare
+from data_pipeline.sources import RECIPES, Recipe
+from sandbox import Limits, SandboxPool
 
 DATASETS = ("kodcode", "code_contests", "code_contests_plus", "taco", "apps", "deepcoder", "problems")
 DIFFICULTIES = ("easy", "medium", "medium_hard", "hard", "very_hard", "introductory", "interview", "competition")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 
 
-def add(commands: Commands) -> None:
-    data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
+def add(parser: argparse.ArgumentParser) -> None:
+    data = parser.add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
     prepare.add_argument("dataset", choices=DATASETS, help="a dataset of the Hub, or problems: your own")
     prepare.add_argument(
@@ -67,10 +70,6 @@ def add(commands: Commands) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from codea1_jax.cli._evaluation import load_data, make_pool
-    from codea1_jax.common.console import progress_bar
-    from data_pipeline.audit import audit_lines, audit_problems
-
     problems = load_data(options.data).problems
     with make_pool(options) as judge, progress_bar("problems audited") as progress, blamed_on(options.data):
         results = audit_problems(problems, judge, progress)
@@ -79,12 +78,6 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> int:
-    from codea1_jax.common.console import progress_bar
-    from codea1_jax.common.files import naming
-    from codea1_jax.config import SandboxConfig
-    from data_pipeline.prepare import prepare
-    from sandbox import Limits, SandboxPool
-
     recipe = _recipe(options)
     target = options.out / options.dataset
     if target.exists() and not (target / "dataset_info.json").is_file():
@@ -115,8 +108,6 @@ def _prepare(options: argparse.Namespace) -> int:
 
 def _recipe(options: argparse.Namespace) -> Recipe:
     """What is asked for. Raises UserError if nothing names where its rows come from."""
-    from data_pipeline.sources import RECIPES
-
     recipe = RECIPES[options.dataset]
     if options.source is not None:
         recipe = replace(recipe, source=options.source, against=())
@@ -128,9 +119,6 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from data_pipeline.faults import find_faults
-    from sandbox import SandboxPool
-
     try:
         with SandboxPool() as pool:
             report = find_faults(options.file, pool)

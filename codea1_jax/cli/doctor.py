@@ -3,7 +3,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
 
 if TYPE_CHECKING:
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 _QUESTIONS = {"data", "schedule"}  # findings that are bad input of the user's
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("doctor", help="check your setup and suggest fixes")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file; also checks what its run needs")
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="key=value", help="for example checkpoint.directory=gs://..."

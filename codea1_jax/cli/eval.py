@@ -1,28 +1,35 @@
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codea1_jax.cli._arguments import Commands, add_judge
+from codea1_jax.cli._arguments import add_judge
 from codea1_jax.cli._evaluation import PROTOCOLS, Drawing, Evaluation
 from codea1_jax.common.errors import UserError
+from codea1_jax.config import EvalConfig
+from codea1_jax.evals.code import evaluate_code
+from codea1_jax.evals.collaboration import evaluate_collaboration
+from codea1_jax.evals.heldout import evaluate_tests, prepare
+from codea1_jax.evals.paper import evaluate_conversations, mutated_functions
+from codea1_jax.evals.samples import read_programs, read_tests
+from codea1_jax.evals.suites import write_dataset
+from codea1_jax.game.players import Player
+from codea1_jax.training.answers import suite_size
+from codea1_jax.training.mutants import with_mutants
+from codea1_jax.training.questions import HELDOUT_MUTANTS
 from codea1_judge.cli import positive
-
-if TYPE_CHECKING:
-    from codea1_jax.game.players import Player
-    from data_pipeline import Problem
-    from sandbox import Judge
+from data_pipeline import Problem
+from data_pipeline.benchmark import make_benchmark
+from data_pipeline.validate import failures
+from sandbox import Judge
 
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
 
 
-def add(commands: Commands) -> None:
-    kinds = commands.add_parser("eval", help="measure programs and tests on benchmarks")
-    kinds = kinds.add_subparsers(required=True, metavar="COMMAND")
+def add(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(required=True, metavar="COMMAND")
 
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
     _add_source(code, _PROGRAMS)
@@ -130,10 +137,6 @@ def _add_common(
 
 
 def _code(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.code import evaluate_code
-    from codea1_jax.evals.samples import read_programs
-    from data_pipeline.benchmark import make_benchmark
-
     evaluation = Evaluation(options, "code")
     coder = evaluation.player("code", read_programs)
     with evaluation.judging("problems") as (judge, progress):
@@ -143,9 +146,6 @@ def _code(options: argparse.Namespace) -> int:
 
 
 def _tests(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.paper import evaluate_conversations, mutated_functions
-    from codea1_jax.evals.samples import read_tests
-
     evaluation = Evaluation(options, "tests")
     problems = evaluation.problems
     if options.protocol == "heldout" and any(problem.source == "ult" for problem in problems):
@@ -161,13 +161,6 @@ def _tests(options: argparse.Namespace) -> int:
 
 
 def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, judge: Judge) -> dict[str, Any]:
-    from codea1_jax.config import EvalConfig
-    from codea1_jax.evals.heldout import evaluate_tests, prepare
-    from codea1_jax.training.answers import suite_size
-    from codea1_jax.training.mutants import with_mutants
-    from codea1_jax.training.questions import HELDOUT_MUTANTS
-    from data_pipeline.validate import failures
-
     reasons = dict(zip(problems, failures(problems, judge), strict=True))
     sound = [problem for problem, reason in reasons.items() if reason is None]
     heldout = prepare(with_mutants(sound, judge, HELDOUT_MUTANTS, 0), judge)
@@ -184,10 +177,6 @@ def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, jud
 
 
 def _collaboration(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.collaboration import evaluate_collaboration
-    from codea1_jax.evals.samples import read_programs, read_tests
-    from data_pipeline.benchmark import make_benchmark
-
     evaluation = Evaluation(options, "collaboration")
     coder = evaluation.player("code", read_programs)
     tester = evaluation.player("test", read_tests, "test_")
@@ -198,9 +187,6 @@ def _collaboration(options: argparse.Namespace) -> int:
 
 
 def _suites(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.samples import read_tests
-    from codea1_jax.evals.suites import write_dataset
-
     evaluation = Evaluation(options, "suites")
     tester = evaluation.player("test", read_tests)
     with evaluation.judging("problems") as (judge, progress):

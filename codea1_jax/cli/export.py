@@ -2,13 +2,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from codea1_jax.cli._arguments import Commands
+from codea1_jax.cli._evaluation import load_data
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import naming
+from codea1_jax.config import Config
+from codea1_jax.run.publish import pytest_files
+from codea1_jax.run.publish.cards import rollouts_card
+from codea1_jax.run.publish.hub import CARD
+from codea1_jax.run.publish.tables import tested_questions, write_rollouts
+from codea1_jax.run.rundir import find_run, recorded_run
+from data_pipeline import problem_files
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("export", help="rollouts and suites for other tools")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a run's directory; pytest: or problems")
     parser.add_argument("destination", type=Path, help="a new directory")
     parser.add_argument(
@@ -21,8 +28,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.common.files import naming
-
     destination = options.destination
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise UserError(f"{destination}: already exists; choose a new directory")
@@ -37,12 +42,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _write_dataset(run: str, destination: Path) -> None:
-    from codea1_jax.config import Config
-    from codea1_jax.run.publish.cards import rollouts_card
-    from codea1_jax.run.publish.hub import CARD
-    from codea1_jax.run.publish.tables import write_rollouts
-    from codea1_jax.run.rundir import recorded_run
-
     recorded = recorded_run(run)
     counts = write_rollouts(Path(recorded.place), destination)
     method = Config.model_validate(recorded.config).method.name
@@ -50,12 +49,6 @@ def _write_dataset(run: str, destination: Path) -> None:
 
 
 def _write_pytest(source: str, destination: Path) -> None:
-    from codea1_jax.cli._evaluation import load_data
-    from codea1_jax.run.publish import pytest_files
-    from codea1_jax.run.publish.tables import tested_questions
-    from codea1_jax.run.rundir import find_run
-    from data_pipeline import problem_files
-
     if run := find_run(source):
         rows = tested_questions(Path(run.place))
     else:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import argparse
 import math
 import os
@@ -8,27 +6,39 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands
+import jax
+
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.chips import CHIPS, GIB, Hardware, cpu_hardware, find_hardware, hardware_of
+from codea1_jax.common.console import log_to_stderr
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import write_atomically
 from codea1_jax.common.words import counted
-
-if TYPE_CHECKING:
-    from codea1_jax.common.chips import Hardware
-    from codea1_jax.config import SandboxConfig
-    from codea1_jax.models.tokenizer import Tokenizer
-    from codea1_jax.plan.own_run import Known, OwnRun, TokenLengths
-    from data_pipeline import Problem
+from codea1_jax.config import ModelConfig, SandboxConfig
+from codea1_jax.config.presets import CONFIG_FILE
+from codea1_jax.config.reasons import as_yaml
+from codea1_jax.doctor.host import existing
+from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.models.flops import parameters
+from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
+from codea1_jax.models.weights import SMALL_FILES, resolve
+from codea1_jax.plan.own_run import SMALL, Known, OwnRun, TokenLengths, choose
+from codea1_jax.plan.planned_run import model_shape
+from codea1_jax.run.rundir import RUN_FOLDER
+from codea1_jax.runtime.devices import start_devices
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.questions import drop_unsound
+from codea1_jax.training.sources import load_problems
+from data_pipeline import Problem
+from data_pipeline.golden import plain_golden_tests
 
 ON_CPU, ON_ACCELERATORS = "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen/Qwen2.5-Coder-1.5B-Instruct"
 SHOWN = 3  # refusals
 MEASURED = 2_000  # questions whose tokens are counted, of however many
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("init", help="write the configuration of a run on your own questions")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, help="a new directory: for config.yaml, and for the run below it")
     parser.add_argument(
         "--data", required=True, help="your questions: a file or folder, or a dataset that `codea1 data` prepared"
@@ -44,13 +54,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.common.console import log_to_stderr
-    from codea1_jax.common.files import write_atomically
-    from codea1_jax.config.presets import CONFIG_FILE
-    from codea1_jax.config.reasons import as_yaml
-    from codea1_jax.doctor.host import existing
-    from codea1_jax.plan.own_run import choose
-
     file = options.directory / CONFIG_FILE
     if file.exists():
         raise UserError(f"{file} is there already; change it, or choose another directory")
@@ -74,15 +77,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _known(options: argparse.Namespace) -> Known:
-    from codea1_jax.config import ModelConfig, SandboxConfig
-    from codea1_jax.doctor.host import existing
-    from codea1_jax.models.flops import parameters
-    from codea1_jax.models.tokenizer import load_tokenizer
-    from codea1_jax.models.weights import SMALL_FILES, resolve
-    from codea1_jax.plan.own_run import SMALL, Known
-    from codea1_jax.plan.planned_run import model_shape
-    from codea1_jax.run.rundir import RUN_FOLDER
-
     hardware = _hardware(options.topology)
     name = options.model or (ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
     shape = model_shape(ModelConfig(pretrained=name))
@@ -105,16 +99,11 @@ def _known(options: argparse.Namespace) -> Known:
 
 
 def _hardware(name: str | None) -> Hardware:
-    from codea1_jax.common.chips import CHIPS, cpu_hardware, find_hardware, hardware_of
-    from codea1_jax.runtime.devices import start_devices
-
     host = cpu_hardware(len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if name == "cpu":
         return host
     if name is not None:
         return find_hardware(f"{name}:1" if name in CHIPS and not CHIPS[name].dimensions else name)
-    import jax
-
     start_devices()
     devices = jax.devices()
     if devices[0].platform == "cpu":
@@ -126,10 +115,6 @@ def _hardware(name: str | None) -> Hardware:
 
 
 def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
-    from codea1_jax.training.judges import make_judge
-    from codea1_jax.training.questions import drop_unsound
-    from codea1_jax.training.sources import load_problems
-
     loaded = load_problems(source, "--data")
     print(f"running the references of {counted(len(loaded.problems), 'question')}", file=sys.stderr)
     with make_judge(judge) as running:
@@ -143,10 +128,6 @@ def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
 
 def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) -> TokenLengths:
     """In the model's own tokens, of at most `MEASURED` questions. short: suites are asked for shortly."""
-    from codea1_jax.game.prompts import chat_prompts
-    from codea1_jax.plan.own_run import TokenLengths
-    from data_pipeline.golden import plain_golden_tests
-
     prompts, some = chat_prompts(tokenizer, 8, short=short), problems[:: len(problems) // MEASURED + 1]
 
     def most(counts: Iterable[int]) -> int:
@@ -162,8 +143,6 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
 
 
 def _forecast(chosen: OwnRun, where: str) -> str:
-    from codea1_jax.common.chips import GIB
-
     hours, kept = chosen.seconds / 3600, chosen.config.checkpoint.keep_last + 1
     step, evaluation = (
         f"{each:.1f} s" if each < 10 else f"{each:.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds)
@@ -176,9 +155,6 @@ def _forecast(chosen: OwnRun, where: str) -> str:
 
 
 def _notes(chosen: OwnRun, directory: Path) -> Iterator[str]:
-    from codea1_jax.models.flops import parameters
-    from codea1_jax.plan.own_run import SMALL
-
     untested = sum(not problem.golden_tests for problem in chosen.heldout)
     if untested:
         yield f"note: {untested} held-out questions have no golden tests, so nothing is measured by them"

@@ -1,24 +1,25 @@
-from __future__ import annotations
-
 import argparse
 import json
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_preset
+from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
+from codea1_jax.common.chips import Hardware, find_hardware
+from codea1_jax.common.console import print_table
 from codea1_jax.common.errors import UserError
+from codea1_jax.config import Config, load
+from codea1_jax.plan.compiler import check_compiler
+from codea1_jax.plan.plan import as_document, make_plan
+from codea1_jax.plan.search import search
+from codea1_jax.plan.table import conclusion, plan_table
+from codea1_jax.plan.workload import QUESTIONS
+from codea1_jax.training.sources import count_questions
 
-if TYPE_CHECKING:
-    from codea1_jax.common.chips import Hardware
-    from codea1_jax.config import Config
 
-
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("plan", help="show whether a run fits some hardware, and how long a step will take")
+def add(parser: argparse.ArgumentParser) -> None:
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
     parser.add_argument(
@@ -44,10 +45,6 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.common.chips import find_hardware
-    from codea1_jax.config import Config, load
-    from codea1_jax.plan.compiler import check_compiler
-
     config = load(Config, options.preset, options.overrides)
     name = options.topology or config.hardware
     if name is None:
@@ -58,10 +55,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:
-    from codea1_jax.common.console import print_table
-    from codea1_jax.plan.plan import as_document, make_plan
-    from codea1_jax.plan.table import conclusion, plan_table
-
     config, counted_from = with_own_questions(config)
     plan = make_plan(config, hardware, options.fill, report)
     if options.json:
@@ -75,9 +68,6 @@ def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> in
 
 def with_own_questions(config: Config) -> tuple[Config, str]:
     """The configuration with the number of questions that its files have, if they are here; and which were counted."""
-    from codea1_jax.plan.workload import QUESTIONS
-    from codea1_jax.training.sources import count_questions
-
     data = config.data
     if data.source != "micro" and not Path(data.source).exists():
         paper = f"steps of a run on {data.limit or QUESTIONS:,} of the paper's questions; {data.source} is not here"
@@ -91,9 +81,6 @@ def with_own_questions(config: Config) -> tuple[Config, str]:
 
 
 def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:
-    from codea1_jax.config import Config, load
-    from codea1_jax.plan.search import search
-
     def reload(overrides: Sequence[str]) -> Config:
         return load(Config, options.preset, [*options.overrides, *overrides])
 

@@ -1,20 +1,16 @@
-from __future__ import annotations
-
 import argparse
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from codea1_jax.cli._arguments import Commands
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.console import print_table
 from codea1_jax.common.errors import UserError
+from codea1_jax.config import preset_names
+from codea1_jax.plan.planned import Plans, read_plans
 from configs import model_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from codea1_jax.plan.planned import Plans
 
 NAMES = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p. a1 is
@@ -28,8 +24,7 @@ Hours are those that `codea1 plan` expects of a run, evaluations and the first s
 """
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("presets", help="list the shipped presets")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "models", nargs="*", metavar="MODEL", help=f"also every preset of these: {', '.join(model_names())}"
     )
@@ -38,9 +33,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.config import preset_names
-    from codea1_jax.plan.planned import read_plans
-
     if unknown := [model for model in options.models if model not in model_names()]:
         raise UserError(f"presets: no model {unknown[0]}; there are {', '.join(model_names())}")
     names = [name for name in preset_names() if not options.models or name.partition("/")[0] in options.models]
@@ -49,8 +41,6 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"compilers": plans.compilers, "presets": hours}))
         return DONE
-
-    from codea1_jax.common.console import print_table
 
     print(NAMES)
     print_table(_hardware(options.models or model_names(), plans))
@@ -61,9 +51,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _hardware(models: Sequence[str], plans: Plans) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     title = f"Hardware, by {plans.compilers}"
     lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("preset", "hardware", "GiB/device", "of", "step s least / expected", "run, h", ""):

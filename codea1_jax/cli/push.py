@@ -1,21 +1,23 @@
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands
+import yaml
+
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import read_json
+from codea1_jax.config import METHODS, Config
+from codea1_jax.run.publish.cards import LOCAL, is_local, model_card, public, rollouts_card
+from codea1_jax.run.publish.hub import CARD, Upload, check_name, licence_of, send, summary_lines
+from codea1_jax.run.publish.tables import write_rollouts
+from codea1_jax.run.rundir import recorded_run
+from codea1_jax.runtime.checkpoints import Checkpoints
+from codea1_jax.training.convert import convert, open_policy, step_of
 
-if TYPE_CHECKING:
-    from codea1_jax.run.publish.hub import Upload
 
-
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("push", help="upload a run's models, and its rollouts, to the Hugging Face Hub")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("place", metavar="RUN", help="a run's directory, or RUN@STEP")
     parser.add_argument("name", metavar="USER/NAME", help="the models become USER/NAME-code and USER/NAME-test")
     parser.add_argument(
@@ -36,8 +38,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.run.publish.hub import check_name, send, summary_lines
-
     check_name(options.name)
     with tempfile.TemporaryDirectory() as folder:
         uploads = _write(options, Path(folder))
@@ -55,17 +55,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
     """Writes everything that is sent. Raises UserError if the run has no checkpoint, or no licence is known."""
-    import yaml
-
-    from codea1_jax.common.files import read_json
-    from codea1_jax.config import METHODS, Config
-    from codea1_jax.run.publish.cards import LOCAL, is_local, model_card, public, rollouts_card
-    from codea1_jax.run.publish.hub import CARD, Upload
-    from codea1_jax.run.publish.tables import write_rollouts
-    from codea1_jax.run.rundir import recorded_run
-    from codea1_jax.runtime.checkpoints import Checkpoints
-    from codea1_jax.training.convert import convert, open_policy, step_of
-
     run = recorded_run(options.place)
     config = Config.model_validate(run.config)
     licences = {name: _licence(options, model.pretrained) for name, model in config.models.items()}
@@ -97,8 +86,6 @@ def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
 
 
 def _licence(options: argparse.Namespace, base: str | None) -> str:
-    from codea1_jax.run.publish.hub import licence_of
-
     licence = options.license or licence_of(base)
     if licence is None:
         known = base or "a model trained from scratch"

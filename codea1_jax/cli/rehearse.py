@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_preset
+from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from codea1_jax.doctor.rehearsal.rehearsal import Stage
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("rehearse", help="run a preset here in small: start, stop, resume, evaluate, export")
+def add(parser: argparse.ArgumentParser) -> None:
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
     parser.add_argument(

@@ -1,31 +1,36 @@
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands
+import yaml
+
+from codea1_jax.cli._lab import check_ready, make_lab
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import naming, write_atomically
 from codea1_jax.common.words import counted
+from codea1_jax.config import Config, load
+from codea1_jax.reproduce.commands import Command, in_order, run_all
+from codea1_jax.reproduce.dynamics import ends
+from codea1_jax.reproduce.experiments import Lab, Table, tables
+from codea1_jax.reproduce.hypotheses import examine, hypotheses
+from codea1_jax.reproduce.micro_lab import MicroLab
+from codea1_jax.reproduce.published import Published, extensions, published
+from codea1_jax.reproduce.results import read_table
+from codea1_jax.reproduce.write import comma_separated, hypotheses_markdown, markdown, published_markdown
+from codea1_jax.run.rundir import CONFIG_FILE
 from codea1_judge.cli import positive
 from configs import MICROS, PAPERS
-
-if TYPE_CHECKING:
-    from codea1_jax.reproduce.commands import Command
-    from codea1_jax.reproduce.experiments import Lab, Table
-    from codea1_jax.reproduce.micro_lab import MicroLab
-    from codea1_jax.reproduce.published import Published
+from data_pipeline import micro, problem_files
 
 ALL, DYNAMICS, LOCAL = "all", "dynamics", "local"
 NOUNS = {"preparation": "preparation", "training": "training run", "evaluation": "evaluation"}
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("reproduce", help="train, evaluate and write the paper's tables")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables",
         nargs="+",
@@ -77,12 +82,6 @@ def _add_larger(real: argparse._ArgumentGroup) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.cli._lab import check_ready, make_lab
-    from codea1_jax.reproduce.commands import in_order
-    from codea1_jax.reproduce.experiments import tables
-    from codea1_jax.reproduce.micro_lab import MicroLab
-    from codea1_jax.reproduce.published import extensions, published
-
     micro = options.model in MICROS
     known = published() | (extensions() if micro else {})
     if unknown := [name for name in options.tables if name not in (*known, ALL)]:
@@ -121,11 +120,6 @@ def _check_budget(commands: Sequence[Command]) -> None:
     if not trained:
         return  # in a second less
 
-    import yaml
-
-    from codea1_jax.config import Config, load
-    from codea1_jax.run.rundir import CONFIG_FILE
-
     for command in trained:
         chosen = load(Config, command.words[2], command.words[3:]).model_dump(mode="json")
         recorded = yaml.safe_load((command.directory / CONFIG_FILE).read_text())
@@ -138,9 +132,6 @@ def _check_budget(commands: Sequence[Command]) -> None:
 
 
 def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
-    from codea1_jax.common.files import naming
-    from data_pipeline import micro, problem_files
-
     lab.folder.mkdir(parents=True, exist_ok=True)
     with naming(lab.folder):
         problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0, lab.form))
@@ -149,9 +140,6 @@ def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
 
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
-    from codea1_jax.common.console import progress_bar
-    from codea1_jax.reproduce.commands import run_all
-
     with progress_bar("commands done:", total=len(commands), done=sum(each.finished for each in commands)) as show:
 
         def on_progress(done: int, running: Sequence[Command]) -> None:
@@ -161,11 +149,6 @@ def _run_missing(commands: Sequence[Command], at_once: int) -> None:
 
 
 def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, options: argparse.Namespace) -> None:
-    from codea1_jax.common.files import write_atomically
-    from codea1_jax.reproduce.dynamics import ends
-    from codea1_jax.reproduce.results import read_table
-    from codea1_jax.reproduce.write import comma_separated, markdown, published_markdown
-
     seeds, model = options.seeds, options.model
     results = [
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
@@ -183,10 +166,6 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
 
 
 def _examine(tables: Sequence[Table], options: argparse.Namespace) -> None:
-    from codea1_jax.common.files import write_atomically
-    from codea1_jax.reproduce.hypotheses import examine, hypotheses
-    from codea1_jax.reproduce.write import hypotheses_markdown
-
     families = examine(hypotheses(), tables, options.seeds)
     if families:
         text = hypotheses_markdown(families, len(options.seeds))

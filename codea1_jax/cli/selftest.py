@@ -1,21 +1,17 @@
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE, FAILED
+from codea1_jax.config import Config, HostsConfig, load
+from codea1_jax.doctor.selftest import Row, checks_for, default_preset, perform
+from codea1_jax.runtime.devices import start_devices
+from codea1_jax.runtime.join import joined
 
-if TYPE_CHECKING:
-    from codea1_jax.doctor.selftest import Row
 
-
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("selftest", help="prove this machine's attention kernels")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("preset", nargs="?", help="by default the first that is planned for the devices at hand")
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="for example rollout.rows=64")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
@@ -23,11 +19,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.config import Config, HostsConfig, load
-    from codea1_jax.doctor.selftest import checks_for, default_preset, perform
-    from codea1_jax.runtime.devices import start_devices
-    from codea1_jax.runtime.join import joined
-
     hosts = HostsConfig() if options.preset is None else load(Config, options.preset, options.overrides).hosts
     with joined(hosts.coordinator, hosts.count, hosts.index):
         start_devices()

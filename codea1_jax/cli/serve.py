@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, positive
+from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
@@ -23,10 +23,7 @@ VARIABLE = "CODEA1_SERVE_TOKEN"
 BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "serve", help="serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a run, a model directory or a Hub id")
     parser.add_argument("--role", help="which of a run's policies: code or test")
     parser.add_argument("--name", help="what clients call the model; default: the last part of CHECKPOINT")

@@ -1,24 +1,19 @@
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_judge, blamed_on, positive
+from codea1_jax.cli._arguments import add_judge, blamed_on, positive
+from codea1_jax.cli._evaluation import draw_from, make_pool
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.words import counted
-
-if TYPE_CHECKING:
-    from codea1_jax.evals.collaboration import Survivor
-    from data_pipeline import Problem
+from codea1_jax.evals.collaboration import Survivor, solve
+from data_pipeline import Problem, problem_files
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("solve", help="write programs, and the one that generated tests kill least")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
@@ -40,10 +35,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.cli._evaluation import draw_from, make_pool
-    from codea1_jax.evals.collaboration import solve
-    from data_pipeline import problem_files
-
     with blamed_on("FILE"):
         problems = problem_files.asked(options.file)
     options.test_model = options.test_model or options.model

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import Commands, add_preset
+from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE, sigterm_as_ctrl_c
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from codea1_jax.config import Config
 
 
-def add(commands: Commands) -> None:
-    parser = commands.add_parser("train", help="train both models")
+def add(parser: argparse.ArgumentParser) -> None:
     add_preset(parser)
     parser.add_argument("--resume", action="store_true", help="resume from the run's last checkpoint")
     parser.add_argument("--dry-run", action="store_true", help="print the resolved configuration and stop")

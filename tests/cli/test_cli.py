@@ -122,7 +122,7 @@ def test_every_preset_of_one_model_is_listed_with_its_hardware(capsys):
 
 
 def test_a_model_needs_no_plans(capsys, monkeypatch):
-    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans("", {}, {}))
+    monkeypatch.setattr("codea1_jax.cli.presets.read_plans", lambda: Plans("", {}, {}))
     assert cli.main(["presets"]) == 0
     assert "1.5b/a1_v5e" not in capsys.readouterr().out
     assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
@@ -133,7 +133,7 @@ def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
     def press() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("codea1_jax.config.preset_names", press)
+    monkeypatch.setattr("codea1_jax.cli.presets.preset_names", press)
     assert cli.main(["presets"]) == 130
     assert capsys.readouterr().err == "codea1: stopped\n"
 
@@ -170,7 +170,7 @@ def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys, monkeypa
         print("not written yet")
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("codea1_jax.config.preset_names", lose_a_service)
+    monkeypatch.setattr("codea1_jax.cli.presets.preset_names", lose_a_service)
     with nobody_reads():
         assert cli.main(["presets"]) == 1
     assert capsys.readouterr().err == "codea1: Broken pipe\n"

@@ -74,7 +74,7 @@ def test_a_check_that_cannot_run_fails_and_the_next_one_is_performed():
 
 def test_the_command_prints_one_document_and_fails_if_a_check_does(capsys, monkeypatch):
     rows = [Row("sound", True, "1", "1"), Row("broken", False, "1", "2")]
-    monkeypatch.setattr("codea1_jax.doctor.selftest.checks_for", lambda config: [Check("all", lambda: rows)])
+    monkeypatch.setattr("codea1_jax.cli.selftest.checks_for", lambda config: [Check("all", lambda: rows)])
     assert main(["selftest", "micro/a1", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["passed"], document["failed"]) == (["sound"], ["broken"])

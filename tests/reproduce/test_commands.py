@@ -135,7 +135,7 @@ def test_a_command_does_not_outlive_the_process_that_started_it(tmp_path):
         "codea1_jax.cli._child",
         "0",
         "-m",
-        "codea1_jax",
+        "codea1_jax.cli",
         "report",
         "--follow",
         str(tmp_path),

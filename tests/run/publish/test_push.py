@@ -15,7 +15,7 @@ from huggingface_hub import ModelCard
 from tiny_run import first_run, refused, start_codea1
 from transformers import AutoConfig, AutoTokenizer
 
-from codea1_jax.cli import main
+from codea1_jax.cli import main, push
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.models.policy import pretrained_policy
@@ -23,7 +23,6 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.publish import cards, hub
-from codea1_jax.training import convert
 from codea1_jax.training.convert import open_policy
 
 
@@ -57,7 +56,7 @@ def test_the_rollouts_arrive_as_a_dataset(arrived, tmp_path):
 
 
 def test_a_dry_run_prints_the_files_that_arrive_and_sends_nothing(arrived, capsys, monkeypatch):
-    monkeypatch.setattr(hub, "send", lambda *_, **__: pytest.fail("sent"))
+    monkeypatch.setattr(push, "send", lambda *_, **__: pytest.fail("sent"))
     assert main(["push", str(first_run()), "me/mine", "--license", "apache-2.0", "--dry-run", "--json"]) == 0
     printed = {each["repo"]: each for each in json.loads(capsys.readouterr().out)}
     assert printed.keys() == {"me/mine-code", "me/mine-test"}
@@ -109,8 +108,8 @@ def test_what_is_pushed_names_no_path_of_this_machine(tmp_path, monkeypatch):
     (run / "config.yaml").write_text(yaml.safe_dump(recorded))
     source = open_policy(str(first_run()), "code")
     policy = replace(source.policy, tokenizer=load_tokenizer(base))
-    monkeypatch.setattr(convert, "open_policy", lambda *_: replace(source, policy=policy))
-    monkeypatch.setattr(hub, "send", lambda uploads, **_: shutil.copytree(uploads[0].folder.parent, sent))
+    monkeypatch.setattr(push, "open_policy", lambda *_: replace(source, policy=policy))
+    monkeypatch.setattr(push, "send", lambda uploads, **_: shutil.copytree(uploads[0].folder.parent, sent))
     assert main(["push", str(run), "me/mine", "--license", "mit"]) == 0
     assert yaml.safe_load((sent / "code" / "training_config.yaml").read_text())["data"]["source"] == "questions.jsonl"
     assert "`acme-run@3`" in (sent / "test" / "README.md").read_text()
