@@ -1,32 +1,29 @@
 """Programs and tests in, verdicts out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import Self
 
 import sandbox
 from data_pipeline import Problem
-from data_pipeline.golden import golden_line, read_golden_test, read_golden_tests, stream_line
+from data_pipeline.golden import golden_line, read_golden_test, stream_line
 from data_pipeline.source_code import function_under_test, parse
+from data_pipeline.verdicts import own_tests, submit_program
 from sandbox import (
-    EXACT,
     CheckJob,
     CheckResult,
-    Job,
-    JudgeJob,
     Limits,
     Rejected,
     SandboxPool,
     Task,
     Test,
     Verdicts,
-    encode_stated,
 )
 from sandbox.remote.client import RemoteJudge
 
-Tests = Problem | Sequence[str] | Sequence[Sequence[str]]
-"""Asserts; or pairs of an input and an output; or a problem, whose golden tests count."""
+Tests = Problem | Sequence[str] | Sequence[Sequence[str]] | Sequence[Mapping[str, str]]
+"""Asserts; pairs of an input and an output, or rows {input, output}; or a problem: its check, else its golden tests."""
 
 _REMEMBERED = 1_024  # suites whose stated values are kept: a question is usually judged many times in a row
 
@@ -67,11 +64,10 @@ class Judge:
         `entry_point` names the function that asserts call; by default the first that they call. Raises ValueError for
         a test that is not in the language of tests: none is left out silently.
         """
-        if not isinstance(tests, Problem):
-            tests = tuple(test if isinstance(test, str) else tuple(test) for test in tests)
-        problem, read = self._read(tests, entry_point)
-        job = JudgeJob(problem.driven(problem.preamble + program), read, limits, problem.called, problem.task)
-        return self._judge.submit_judge(job)
+        if not isinstance(program, str):
+            raise ValueError(f"a program is a text, not {type(program).__name__}")
+        problem, read = self._read(_tests(tests), entry_point)
+        return submit_program(self._judge, problem, program, read, limits)
 
     def check(self, program: str, check: str, entry_point: str, limits: Limits | None = None) -> CheckResult:
         """How a dataset's own check of a program ended: code with `check(candidate)`, unittest classes or asserts.
@@ -91,36 +87,38 @@ class Judge:
 
     def _read_tests(
         self, tests: Problem | tuple[str | tuple[str, ...], ...], entry_point: str
-    ) -> tuple[Problem, tuple[Test, ...]]:
+    ) -> tuple[Problem, tuple[Test, ...] | None]:
         problem = tests if isinstance(tests, Problem) else problem_of(tests, entry_point)
-        read = read_golden_tests(problem)
-        if not read:
+        read = own_tests(self._judge, problem)
+        if read == ():
             raise ValueError("no tests were given")
-        if problem.checker:
-            raise ValueError("a checker decides on the problem's outputs: see data_pipeline.checking")
-        values = self._values([test.stated for test in read], problem.task)
-        tolerances = [problem.tolerance if test.tolerance == EXACT else test.tolerance for test in read]
-        return problem, tuple(
-            Test(test.call, value, tolerance=tolerance)
-            for test, value, tolerance in zip(read, values, tolerances, strict=True)
-        )
+        return problem, read
 
-    def _values(self, stated: Sequence[str], task: Task) -> list[str]:
-        """The canonical texts of stated answers; those that are not literals are computed. Raises ValueError."""
-        known = {text: encode_stated(text, task) for text in stated}
-        unknown = tuple(text for text, value in known.items() if value is None)
-        if unknown:
-            outcomes = self._judge.execute([Job("", unknown)])[0].outcomes
-            known |= {text: outcome.value for text, outcome in zip(unknown, outcomes, strict=True)}
-        values = [value for text in stated if (value := known[text]) is not None]
-        if len(values) < len(stated):
-            raise ValueError(f"{next(text for text in stated if known[text] is None)} states no value")
-        return values
+
+def _tests(given: object) -> Problem | tuple[str | tuple[str, str], ...]:
+    """Tests in one form. Raises ValueError for what is none, with its name."""
+    if isinstance(given, Problem):
+        return given
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"tests are a list or a Problem, not {type(given).__name__}")
+    return tuple(map(_test, given))
+
+
+def _test(given: object) -> str | tuple[str, str]:
+    match given:
+        case str():
+            return given
+        case {"input": str(read), "output": str(printed), **rest} if not rest:
+            return read, printed
+        case (str(read), str(printed)):
+            return read, printed
+    shown = f"{{{', '.join(map(str, given))}}}" if isinstance(given, dict) else f"{given!r:.60}"
+    raise ValueError(f"a test is an assert, or the input and output of a program as a pair or a row, not {shown}")
 
 
 def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") -> Problem:
     """A problem that consists of its tests. Raises ValueError for one that is not a test."""
-    if all(isinstance(test, tuple) and len(test) == 2 for test in tests):
+    if all(isinstance(test, tuple) for test in tests):
         lines = [stream_line(given, expected) for given, expected in tests]
         return Problem("", "", "", "", tuple(lines), task=Task.STREAM)
     if not all(isinstance(test, str) for test in tests):

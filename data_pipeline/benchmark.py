@@ -6,33 +6,23 @@ its problems, as the paper's: nobody solves one that cannot be judged.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from threading import BoundedSemaphore
 from typing import Literal
 
-from data_pipeline.checking import accepted
-from data_pipeline.golden import read_golden_tests
-from data_pipeline.imports import with_imports
 from data_pipeline.problem import Problem, Refusal
-from data_pipeline.validate import allowed
+from data_pipeline.validate import checker_fault
+from data_pipeline.verdicts import own_tests, submit_program
 from sandbox import (
-    CheckJob,
     CheckResult,
     Judge,
-    JudgeJob,
     Limits,
     Status,
-    Task,
     Test,
     Verdict,
     Verdicts,
-    in_thread,
-    then,
-    verdict_on,
 )
-from sandbox.streams import encode_output
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
 MEMORY_MB = 4096  # as evalplus allows
@@ -43,14 +33,12 @@ SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allo
 LimitsOf = Literal["ours", "paper", "paper_last"]
 """By which limits programs are judged: ours follow the reference; the original's are longer after the last step."""
 
-_CHECKING = BoundedSemaphore(32)
 _MOST_CHECKED = 100  # tests that a check of its own may hold
 LIVE_SECONDS = 6.0  # for a test where nothing is known: LiveCodeBench's own
 
 PAPER_SECONDS: Mapping[LimitsOf, float] = {"paper": 10.0, "paper_last": 20.0}
 PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB = 240.0, 30 * 1024  # in BigCodeBench
 
-_BESIDE = {"bigcodebench"}  # whose checks patch modules and look at real objects
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 
@@ -58,12 +46,13 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 class Benchmark:
     """Sound problems, each with the limits its samples run under, and those that cannot be judged.
 
-    everything: all problems, in order; missing: those that need a package which the judge's Python lacks; unsound:
-    those whose solution fails their own check.
+    everything: all problems, in order; tests: what each is judged by (`verdicts.own_tests`); missing: those that need a
+    package which the judge's Python lacks; unsound: those whose tests, checker or solution cannot be trusted.
     """
 
     everything: tuple[Problem, ...]
     limits: Mapping[Problem, Limits]
+    tests: Mapping[Problem, tuple[Test, ...] | None]
     missing: tuple[Refusal, ...]
     unsound: tuple[Refusal, ...]
 
@@ -104,7 +93,7 @@ class TaskResult:
         return len(self.statuses), self.statuses.count(Status.PASSED)
 
 
-Checks = tuple[Problem, Sequence[str], Mapping[str, Future[CheckResult]]]
+Checks = tuple[Problem, Sequence[str], Mapping[str, Future[Verdicts]]]
 
 
 def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
@@ -115,47 +104,46 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
     patient = Limits(
         call_seconds=LONGEST_CHECK, load_seconds=LONGEST_CHECK, program_seconds=LONGEST_CHECK, memory_mb=MEMORY_MB
     )
-    solved = [problem for problem in problems if problem.solution]
-    checks = {problem: submit_check(judge, problem, problem.solution, patient) for problem in solved}
-    limits: dict[Problem, Limits] = {}
+    tests: dict[Problem, tuple[Test, ...] | None] = {}
     missing, unsound = [], []
     for problem in problems:
-        if not _check(problem):
+        try:
+            tests[problem] = own_tests(judge, problem)
+        except ValueError as error:
+            unsound.append(Refusal(problem.id, str(error)))
+    solved = [problem for problem in tests if problem.solution]
+    checks = {problem: submit_program(judge, problem, problem.solution, tests[problem], patient) for problem in solved}
+    limits: dict[Problem, Limits] = {}
+    for problem, own in tests.items():
+        if own == ():
             unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
+            continue
+        golden = [(test.call, test.expected) for test in own or ()]
+        if fault := checker_fault(judge, problem, golden, may_reject=True):
+            unsound.append(Refusal(problem.id, fault))
             continue
         if problem not in checks:
             limits[problem] = _unknown_limits(problem)
             continue
         result = checks[problem].result()
-        reason = f"{result.verdict.status}: {result.verdict.detail}".removesuffix(": ")
+        failed = first_failure(result)
+        reason = f"{failed.status}: {failed.detail}".removesuffix(": ")
         if result.passed:
             limits[problem] = _limits(result.cpu_seconds)
         elif module := _MISSING.search(reason):
             missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
         else:
             unsound.append(Refusal(problem.id, f"its own solution fails its own check ({reason})"))
-    return Benchmark(tuple(problems), limits, tuple(missing), tuple(unsound))
+    return Benchmark(tuple(problems), limits, tests, tuple(missing), tuple(unsound))
 
 
 def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
     """What the original gives a sample: seconds of the clock, whatever it does with them."""
-    script = problem.source in _BESIDE
+    script = problem.source == "bigcodebench"
     seconds, memory_mb = (PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB) if script else (PAPER_SECONDS[limits], MEMORY_MB)
     return Limits(
         call_seconds=seconds, load_seconds=seconds, program_seconds=seconds, wall_factor=1.0, memory_mb=memory_mb
     )
-
-
-def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
-    """Submits a program to a problem's own check; where there is none, to its golden tests."""
-    if problem.task is Task.STREAM:
-        job = _run_on_golden_tests(problem, problem.preamble + program, limits)
-        if problem.checker:
-            return _in_turn(lambda: _whole(_checked(judge, problem, job)))
-        return then(judge.submit_judge(job), _whole)
-    whole = problem.preamble + problem.driven(with_imports(program, problem))
-    job = CheckJob(whole, _check(problem), problem.called, limits, problem.source in _BESIDE)
-    return judge.submit(job)
 
 
 def check_samples(
@@ -168,7 +156,7 @@ def check_samples(
     pending: deque[Checks] = deque()
     for problem, programs in drawn:
         checks = {
-            program: submit_check(judge, problem, program, benchmark.limits[problem])
+            program: submit_program(judge, problem, program, benchmark.tests[problem], benchmark.limits[problem])
             for program in dict.fromkeys(programs)
         }
         pending.append((problem, programs, checks))
@@ -179,7 +167,7 @@ def check_samples(
 
 
 def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[CheckResult]]) -> TaskResult:
-    verdicts = {program: check.result().verdict for program, check in checks.items()}
+    verdicts = {program: first_failure(check.result()) for program, check in checks.items()}
     return TaskResult(
         task_id=problem.id,
         source=problem.source,
@@ -188,43 +176,8 @@ def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Futu
     )
 
 
-def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> JudgeJob:
-    """A stream's check. `limits` are those of all tests together; a test has the time that the problem states."""
-    tests = tuple(
-        Test(test.call, encode_output(test.stated), tolerance=test.tolerance) for test in read_golden_tests(problem)
-    )
-    return JudgeJob(program, tests, allowed(problem, limits), task=problem.task)
-
-
-def _in_turn(check: Callable[[], CheckResult]) -> Future[CheckResult]:
-    """A check in a thread of its own; waits while many are under way, as the judge's `submit` does."""
-    _CHECKING.acquire()
-    future = in_thread(check, name="checker")
-    future.add_done_callback(lambda _: _CHECKING.release())
-    return future
-
-
-def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
-    asked = job.execution()
-    execution = judge.submit(asked).result()
-    outcomes = dict(zip(asked.calls, execution.outcomes, strict=True))
-    printed = [(test, value) for test in job.tests if (value := outcomes[test.call].value) is not None]
-    right = accepted(judge, problem, [(test.call, value, test.expected) for test, value in printed])
-    passed = {
-        test: Verdict(Status.PASSED, value) for (test, value), is_right in zip(printed, right, strict=True) if is_right
-    }
-    verdicts = tuple(passed.get(test) or verdict_on(outcomes[test.call], test) for test in job.tests)
-    return Verdicts(execution.loaded, verdicts, execution.cpu_seconds)
-
-
-def _whole(verdicts: Verdicts) -> CheckResult:
-    failed = next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
-    return CheckResult(verdicts.loaded, failed, verdicts.cpu_seconds)
-
-
-def _check(problem: Problem) -> str:
-    # The checker stands in for pytest.approx, which a golden test with a tolerance needs.
-    return problem.check or "\n".join(("import pytest", *problem.golden_tests) if problem.golden_tests else ())
+def first_failure(verdicts: Verdicts) -> Verdict:
+    return next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
 
 
 def _unknown_limits(problem: Problem) -> Limits:

@@ -28,7 +28,8 @@ def _problem(row: Row, name: str) -> Problem:
     solution = first_parsing(texts({"solution": programs}, "solution"))
     problem = stream(name, text(row, "description"), solution, _tests(row), "code_contests")
     limit = mapping(row.get("time_limit"), "time_limit")
-    return to_train_on(replace(problem, seconds=number(limit, "seconds") + number(limit, "nanos") / 1e9))
+    seconds = number(limit, "seconds") + number(limit, "nanos") / 1e9
+    return to_train_on(replace(problem, seconds=seconds, memory_mb=number(row, "memory_limit_bytes") / 2**20))
 
 
 def _tests(row: Row) -> Iterator[Sample]:
@@ -47,7 +48,8 @@ def _plus_problem(row: Row, name: str) -> Problem:
     tests = [(each.get("input"), each.get("output")) for each in mappings(row.get("test_cases"), "test_cases")]
     solution = first_parsing(texts({"code": programs}, "code"))
     problem = stream(name, text(row, "description"), solution, tests, "code_contests_plus")
-    return to_train_on(replace(problem, seconds=number(row, "time_limit") / 1_000))
+    seconds = number(row, "time_limit") / 1_000
+    return to_train_on(replace(problem, seconds=seconds, memory_mb=number(row, "memory_limit")))
 
 
 FORMATS = (

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_pipeline import problem_files
+from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Problem
 from data_pipeline.rows import numbered_rows
 from data_pipeline.sources import find_format
+from data_pipeline.statements import not_equality
 from data_pipeline.validate import failures
-from sandbox import Judge
+from sandbox import Judge, Task
+from sandbox.language import read_call
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,21 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
                 continue
             problems.append(problem)
             dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
-    reasons = zip(problems, failures(problems, judge), strict=True)
+    reasons = [*zip(problems, failures(problems, judge), strict=True), *((p, _not_equality(p)) for p in problems)]
     failed = [Fault(lines[problem.id], problem.id, reason) for problem, reason in reasons if reason is not None]
     of_failed = {fault.id for fault in failed}
     return Report(
-        len(problems) - len(failed),
+        len(problems) - len(of_failed),
         tuple(sorted([*faults, *failed], key=lambda fault: fault.line)),
         tuple(fault for fault in dropped if fault.id not in of_failed),
     )
+
+
+def _not_equality(problem: Problem) -> str | None:
+    """Why a test's one answer cannot judge a problem: its question allows others, and no test looks past that."""
+    words = None if problem.checker or problem.check else not_equality(problem.question)
+    tests = [] if words is None else read_golden_tests(problem)
+    if not tests or (problem.task is not Task.STREAM and all(read_call(t.call, problem.called).view for t in tests)):
+        return None
+    fix = "give a checker" if problem.task is Task.STREAM else "write tests of sorted(...) or another view"
+    return f"equality cannot judge it: the question says {words!r}; {fix}"

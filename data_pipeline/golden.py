@@ -17,7 +17,7 @@ from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
 from sandbox import EXACT, Task, Tolerance, classes
 from sandbox.language import Rejected, SuiteTest, parse_test
-from sandbox.streams import normal_input, spelled
+from sandbox.streams import spelled
 from sandbox.syntax import parse_expression, parse_module
 
 Bindings = dict[str, ast.expr]
@@ -69,7 +69,7 @@ def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
 
 def stream_line(given: str, expected: str) -> str:
     """A golden test of a stream as a line, which `read_golden_tests` reads: what is put in, and what must come out."""
-    return json.dumps([normal_input(given), expected])
+    return json.dumps([given, expected])
 
 
 def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:

@@ -11,6 +11,7 @@ import sys
 from functools import lru_cache
 
 from data_pipeline.problem import Problem
+from sandbox import Task
 from sandbox.syntax import is_future, parse_module, with_lines
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
@@ -18,16 +19,21 @@ _DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.FunctionDef, ast.A
 _MAX_KEPT = 4_096  # questions whose imports are remembered: a step's
 
 
-def with_imports(program: str, problem: Problem, *, helpers: bool = False) -> str:
-    """`program` after the imports of the problem's prompt and solution; unchanged if it does not parse.
+def runnable(program: str, problem: Problem, *, helpers: bool = False) -> str:
+    """What the judge runs of a program that answers the problem, wherever it is judged.
 
-    helpers: also after what the solution defines next to the function that is asked for.
+    Of a function or class: the preamble, the imports of the problem's prompt and solution, the program, and what calls
+    it. A program that does not parse gets no imports. helpers: also what the solution defines next to the function
+    that is asked for.
     """
+    if problem.task is Task.STREAM:
+        return problem.preamble + program
     imports = _imports(problem.question, problem.solution)
     if helpers:
         imports += _helpers(problem.solution, problem.entry_point)
     # Python wants imports from `__future__` first.
-    return with_lines(program, sorted(imports, key=lambda line: not line.startswith("from __future__ ")))
+    imported = with_lines(program, sorted(imports, key=lambda line: not line.startswith("from __future__ ")))
+    return problem.preamble + problem.driven(imported)
 
 
 def constants_of(problem: Problem) -> dict[str, ast.expr]:

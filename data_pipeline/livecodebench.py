@@ -5,9 +5,9 @@ Rows have no solutions. All tests are kept, however long: a score that is to be 
 
 import base64
 import io
-import json
 import pickle
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -15,7 +15,7 @@ from typing import Any
 
 from data_pipeline.problem import BadRow, Problem, Row, one_line
 from data_pipeline.row_format import Format
-from data_pipeline.rows import document, mapping, mappings, text
+from data_pipeline.rows import document, mapping, mappings, parsed_json, text
 from data_pipeline.stream_rows import of_standard_input, stream, tested
 from sandbox import Task
 
@@ -27,7 +27,7 @@ _MODULES = (
     *("itertools", "functools", "operator", "io", "sys", "json"),
 )
 PREAMBLE = "".join(f"from {module} import *\n" for module in (*_MODULES, "builtins", "typing"))
-PREAMBLE += f"import {', '.join(_MODULES)}\nsys.setrecursionlimit(50000)\n"
+PREAMBLE += f"import {', '.join(_MODULES)}\nsys.setrecursionlimit(50000)\nsys.set_int_max_str_digits(50000)\n"
 """What its scorer has every program begin with."""
 
 _MOST_BYTES = 1 << 30  # of one problem's tests, unpacked
@@ -45,25 +45,26 @@ def _problem(row: Row, name: str) -> Problem:
 
 
 _CHECK = """\
-import json
+import json, sys
+
+sys.set_int_max_str_digits(50000)
 
 def check(candidate):
-    for arguments, value in json.loads({samples!r}):
-        found = candidate((), [({method!r}, tuple(arguments))])
-        assert (list(found) if type(found) is tuple else found) == value
+    for arguments, value in {samples!r}:
+        found = candidate((), [({method!r}, tuple(map(json.loads, arguments)))])
+        assert (list(found) if type(found) is tuple else found) == json.loads(value)
 """
 
 
 def _of_method(row: Row, name: str, question: str, tests: Sequence[Row]) -> Problem:
     method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
+    samples = [([line for line in text(t, "input").split("\n") if line], text(t, "output")) for t in tests]
     try:
-        samples = [
-            ([json.loads(line) for line in text(test, "input").split("\n") if line], json.loads(text(test, "output")))
-            for test in tests
-        ]
+        for arguments, value in samples:
+            deque(map(parsed_json, [*arguments, value]), maxlen=0)
     except ValueError as error:
         raise BadRow(f"an argument or a value of a test is not JSON: {one_line(error)}") from None
-    check = _CHECK.format(samples=json.dumps(samples), method=method)
+    check = _CHECK.format(samples=samples, method=method)
     return Problem(name, question, "", "Solution", (), check, source="livecodebench", task=Task.CLASS)
 
 

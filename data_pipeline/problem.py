@@ -34,8 +34,9 @@ class Problem:
     fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every program; `atol` and `rtol`
     are how close a float must come to the solution's in tests that models write; `prompt` is the row's own conversation
     that asks for a program, a list of {role, content} as JSON, or empty; `seconds` is what the problem allows a program
-    for one test, 0 where it does not say; `checker` is code with `check(given, output, expected)`, for a stream with
-    many right outputs; `date` is the day on which it was published, such as 2024-08-31, or empty.
+    for one test and `memory_mb` its memory, 0 where it does not say; `checker` is code with
+    `check(given, output, expected)`, for a stream with many right outputs (`sandbox.checkers`); `date` is
+    the day of publication, such as 2024-08-31, or empty.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Problem:
     prompt: str = ""
     task: Task = Task.FUNCTION
     seconds: float = 0.0
+    memory_mb: float = 0.0
     checker: str = ""
     date: str = ""
 

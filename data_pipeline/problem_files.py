@@ -30,8 +30,9 @@ from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance, nodes
 from sandbox.classes import DRIVER
 
 _CHECKED = ("given", "output", "expected")
+_LIMITS = ("seconds", "memory_mb")
 _KEYS = frozenset(
-    ("id", "question", "solution", "task", "entry_point", "tests", "seconds", "atol", "rtol", "prompt", "checker")
+    ("id", "question", "solution", "task", "entry_point", "tests", *_LIMITS, "atol", "rtol", "prompt", "checker")
 )
 _ALIKE = 0.85  # of a key and the one that it is meant to be: difflib's measure
 _FUNCTION = re.compile(r"\bdef[ \t]+(\w+)[ \t]*\((?!\s*(?:self|cls)\b)")
@@ -52,7 +53,7 @@ def row(problem: Problem) -> Row:
         "question": problem.question,
         "solution": problem.solution,
         **_task_fields(problem),
-        **({"seconds": problem.seconds} if problem.seconds else {}),
+        **{limit: value for limit in _LIMITS if (value := getattr(problem, limit))},
         **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
     }
 
@@ -108,7 +109,7 @@ def _unsolved(row: Row | BadRow) -> Problem:
         atol=tolerance.atol,
         rtol=tolerance.rtol,
         prompt=conversation(row, "prompt"),
-        seconds=number(row, "seconds"),
+        **_limits(row),
     )
 
 
@@ -176,7 +177,11 @@ def _stream(row: Row, name: str, solution: str) -> Problem:
         tolerance = _tolerance(row)
         problem = replace(problem, atol=tolerance.atol, rtol=tolerance.rtol)
     prompt = conversation(row, "prompt")
-    return replace(problem, seconds=number(row, "seconds"), prompt=prompt, checker=_checker(row))
+    return replace(problem, **_limits(row), prompt=prompt, checker=_checker(row))
+
+
+def _limits(row: Row) -> dict[str, float]:
+    return {limit: number(row, limit) for limit in _LIMITS}
 
 
 def _checker(row: Row) -> str:

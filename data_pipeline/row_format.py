@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from data_pipeline.problem import BadRow, Loaded, Problem, Refusal, Row, one_line
 
 _MOST_SECONDS = 600
+_MOST_MEMORY_MB = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Format:
             raise BadRow("nested too deeply") from None
         if not 0 <= problem.seconds <= _MOST_SECONDS:  # which a nan is not
             raise BadRow(f"{problem.seconds:g} seconds for a test; allowed: 0 to {_MOST_SECONDS}")
+        if not 0 <= problem.memory_mb <= _MOST_MEMORY_MB:
+            raise BadRow(f"a memory of {problem.memory_mb:g} MB; allowed: 0 to {_MOST_MEMORY_MB}")
         for field, value in vars(problem).items():
             try:
                 ("" if isinstance(value, float) else "".join(value)).encode()

@@ -6,6 +6,7 @@ import json
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from data_pipeline.problem import BadRow, Row, one_line
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
 _BATCH = 64  # rows of a parquet file in memory: one of a competition may have megabytes of solutions
 
+_MOST_DIGITS = 4_300  # of the integers that Python reads
+
 _KINDS = {
     dict: "an object",
     int: "a number",
     float: "a number",
+    Decimal: "a number",
     bool: "true or false",
     str: "a text",
     list: "a list",
@@ -85,7 +89,7 @@ def _rows_of_parquet(path: Path) -> Iterator[Row]:
 def _rows_of_json(content: bytes) -> Iterable[Row | BadRow | None]:
     """The rows of one document, a list, an object of rows, or a single row; else a row a line."""
     try:
-        document = json.loads(content.decode())
+        document = parsed_json(content.decode())
     except (ValueError, RecursionError):
         # Not splitlines, which also splits at other characters that JSON may hold.
         lines = [_parsed(line) if line.strip() else None for line in content.rstrip().split(b"\n")]
@@ -100,7 +104,7 @@ def _rows_of_json(content: bytes) -> Iterable[Row | BadRow | None]:
 
 def _parsed(line: bytes) -> Row | BadRow:
     try:
-        return _object(json.loads(line.decode()))
+        return _object(parsed_json(line.decode()))
     except UnicodeDecodeError as error:
         return BadRow(f"not UTF-8: {one_line(error)}")
     except (ValueError, RecursionError) as error:  # such as a number with thousands of digits, or deeply nested lists
@@ -159,11 +163,21 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def parsed_json(text: str) -> Any:
+    """JSON as a value; a Decimal for an integer of more digits than Python reads. Raises ValueError, RecursionError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return json.loads(text, parse_int=lambda digits: Decimal(digits) if len(digits) > _MOST_DIGITS else int(digits))
+
+
 def document(row: Row, name: str) -> Any:
     """A field that is JSON in a text, parsed; what is not a text stays. Raises BadRow for a text that is not JSON."""
     value = row.get(name)
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return parsed_json(value) if isinstance(value, str) else value
     except (ValueError, RecursionError) as error:
         raise BadRow(f"{name} is not JSON: {one_line(error)}") from None
 

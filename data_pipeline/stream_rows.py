@@ -6,6 +6,7 @@ solution can pass within its limits, and thousands of problems with them fit in 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from data_pipeline.golden import golden_line, read_golden_test, stream_line
@@ -122,7 +123,7 @@ def as_text(value: object, what: str) -> str:
         raise BadRow(f"no {what}")
     lines = value if isinstance(value, list) else [value]
     for line in lines:
-        if not isinstance(line, str | int | float):
+        if not isinstance(line, str | int | float | Decimal):
             raise BadRow(f"{what} is of type {type(line).__name__}, not text")
     return "\n".join(str(line).rstrip("\r\n") for line in lines)
 

@@ -20,7 +20,7 @@ from tensorflow_datasets.proto import tf_example_pb2
 from data_pipeline.problem import Problem
 from data_pipeline.rows import document
 
-FORMAT_VERSION = "1.5.0"
+FORMAT_VERSION = "1.6.0"
 SPLIT = "train"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 

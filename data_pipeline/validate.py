@@ -7,22 +7,19 @@ asked again, because its answer to a call is cached. A problem without a solutio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from data_pipeline.checking import stated_or_expected
 from data_pipeline.golden import read_golden_tests
+from data_pipeline.imports import runnable
 from data_pipeline.problem import Problem
-from sandbox import EXACT, FEW_ULPS, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
+from data_pipeline.verdicts import StatedAnswers, allowed, tolerance_of
+from sandbox import EXACT, FEW_ULPS, CheckJob, Execution, Job, Judge, Outcome, Status, SuiteTest, checkers
+from sandbox.streams import text_of
 
 NO_SOLUTION = "it has no solution: it can only be evaluated on"
-SLOWER = 2.0  # how many of our seconds stand for one of a problem's, which has fast machines in mind
-
-
-def allowed(problem: Problem, limits: Limits) -> Limits:
-    """The limits of a program that solves the problem: its own time for a test, where it states more than they do."""
-    return replace(limits, call_seconds=max(limits.call_seconds, SLOWER * problem.seconds))
+_WRONG = ("", "?")  # outputs of which no checker accepts both
 
 
 def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
-    """For each problem, why its solution cannot be trusted, or None.
+    """For each problem, why its solution or its checker cannot be trusted, or None.
 
     Raises sandbox.SandboxError if the sandbox itself fails.
     """
@@ -34,54 +31,75 @@ def _failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
     suites = [read_golden_tests(problem) for problem in problems]
     jobs = [
         Job(
-            problem.driven(problem.solution),
+            runnable(problem.solution, problem),
             tuple(test.call for test in suite),
             allowed(problem, judge.limits).halved(),
             problem.called,
             task=problem.task,
+            as_printed=bool(problem.checker),
         )
         for problem, suite in zip(problems, suites, strict=True)
     ]
     backwards = [replace(job, calls=job.calls[::-1]) for job in jobs]
+    pending = [
+        StatedAnswers(judge, p, [test.stated for test in suite]) for p, suite in zip(problems, suites, strict=True)
+    ]
     executions = judge.execute([*jobs, *backwards])
-    stated = [
-        stated_or_expected(judge, problem, suite, values, execution.outcomes)
-        for problem, suite, values, execution in zip(
-            problems, suites, _stated_values(problems, suites, judge), executions, strict=False
-        )
-    ]
-    cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
-    return [
-        _failure(suite, solved, values) or _instability(suite, solved, again) for suite, solved, again, values in cases
-    ]
+    cases = zip(problems, suites, pending, executions[: len(jobs)], executions[len(jobs) :], strict=True)
+    return [_failure_of(judge, *case) for case in cases]
 
 
-def _stated_values(
-    problems: Sequence[Problem], suites: Sequence[Sequence[SuiteTest]], judge: Judge
-) -> list[list[str | None]]:
-    """The canonical values of the stated answers; those that are not literals are evaluated in a separate process."""
-    literals = [
-        [encode_stated(test.stated, problem.task) for test in suite]
-        for problem, suite in zip(problems, suites, strict=True)
-    ]
-    jobs = [
-        Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))
-        for suite, values in zip(suites, literals, strict=True)
-    ]
-    evaluated = [iter(execution.outcomes) for execution in judge.execute(jobs)]
-    return [
-        [next(outcomes).value if value is None else value for value in values]
-        for values, outcomes in zip(literals, evaluated, strict=True)
-    ]
+def _failure_of(
+    judge: Judge,
+    problem: Problem,
+    suite: Sequence[SuiteTest],
+    pending: StatedAnswers,
+    solved: Execution,
+    again: Execution,
+) -> str | None:
+    answers = pending.result()
+    stated = [answers[test.stated] for test in suite]
+    calls = [test.call for test in suite]
+    if fault := checker_fault(judge, problem, [*zip(calls, stated, strict=True)]):
+        return fault
+    outcomes = [(test.call, *each) for test, *each in zip(suite, solved.outcomes, stated, strict=True)]
+    checked = replace(solved, outcomes=tuple(judge.checked(problem.checker, outcomes)))
+    return _failure(problem, suite, checked, stated) or _instability(suite, solved, again)
 
 
-def _failure(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]) -> str | None:
+def checker_fault(
+    judge: Judge, problem: Problem, stated: Sequence[tuple[str, str | None]], *, may_reject: bool = False
+) -> str | None:
+    """Why a problem's checker cannot be trusted: it must accept each stated output, and not all that is wrong.
+
+    stated: (input, canonical text of the output). may_reject: it need only give an answer to each.
+    """
+    if not problem.checker or not stated:
+        return None
+
+    def ask(test: tuple[str, str | None], output: str | None = None) -> CheckJob:
+        given, expected = test[0], text_of(test[1] or "")
+        return checkers.question(problem.checker, given, expected if output is None else output, expected)
+
+    *results, empty, unknown = judge.execute([*map(ask, stated), *(ask(stated[0], wrong) for wrong in _WRONG)])
+    for (given, _), result in zip(stated, results, strict=True):
+        did = checkers.fault(result) or ("" if result.passed or may_reject else "rejects it")
+        if did:
+            return f"the checker cannot judge the stated output of {given!r:.80}: it {did}"
+    if empty.passed and unknown.passed:
+        return "the checker accepts every output, an empty one and '?' too"
+    return None
+
+
+def _failure(
+    problem: Problem, suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]
+) -> str | None:
     if not execution.valid:
         return f"the solution does not execute: {_describe(execution.loaded)}"
     failed = [
         f"{_shown(test)} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {_expected(test)}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
-        if outcome.value is None or value is None or not test.tolerance.same(outcome.value, value)
+        if outcome.value is None or value is None or not tolerance_of(problem, test).same(outcome.value, value)
     ]
     if not failed:
         return None

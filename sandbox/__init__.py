@@ -80,6 +80,7 @@ __all__ = [
     "Tolerance",
     "Verdict",
     "Verdicts",
+    "checkers",
     "classes",
     "encode",
     "encode_literal",

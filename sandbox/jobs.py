@@ -89,7 +89,7 @@ class Job(Request["Execution"]):
     may remember them.
 
     Of a `stream` the calls are texts to put in, each into a process of its own, which may use `limits.call_seconds`;
-    the values are those of `sandbox.streams.encode_output`.
+    the values are those of `sandbox.streams.encode_output`, with `as_printed` for a checker.
     """
 
     program: str
@@ -99,12 +99,13 @@ class Job(Request["Execution"]):
     is_reference: bool = False
     together: bool = False
     task: Task = Task.FUNCTION
+    as_printed: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
     """`value` is the canonical encoding (see `sandbox.inside.encoding`) where the status is RETURNED; `detail` explains
-    the others.
+    the others, and why a checker has refused a value.
 
     `inputs`, of a reference's call that returned, is the same text for all calls with the same inputs, however they are
     spelled (see `sandbox.inside.inputs`); "" where the inputs cannot be compared.
@@ -152,23 +153,23 @@ class Test:
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """A program and the tests that judge it. Only the calls ever reach the program's process."""
+    """A program and the tests that judge it. Only the calls ever reach the program's process.
+
+    checker: code that decides which outputs of a stream are right besides the expected ones (`sandbox.checkers`).
+    """
 
     program: str
     tests: tuple[Test, ...] = ()
     limits: Limits | None = None
     entry_point: str = ""
     task: Task = Task.FUNCTION
+    checker: str = ""
 
     def execution(self) -> Job:
         """The job whose outcomes decide the tests; a repeated call is evaluated once."""
         calls = tuple(dict.fromkeys(test.call for test in self.tests))
-        return Job(self.program, calls, self.limits, self.entry_point, task=self.task)
-
-    def verdicts(self, execution: Execution) -> Verdicts:
-        outcomes = dict(zip(self.execution().calls, execution.outcomes, strict=True))
-        judged = tuple(verdict_on(outcomes[test.call], test) for test in self.tests)
-        return Verdicts(execution.loaded, judged, execution.cpu_seconds)
+        as_printed = bool(self.checker)
+        return Job(self.program, calls, self.limits, self.entry_point, task=self.task, as_printed=as_printed)
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def verdict_on(outcome: Outcome, test: Test) -> Verdict:
     if outcome.value is None:
         return Verdict(outcome.status, None, outcome.detail)
     passed = test.tolerance.same(outcome.value, test.expected)
-    return Verdict(Status.PASSED if passed else Status.FAILED, outcome.value)
+    return Verdict(Status.PASSED if passed else Status.FAILED, outcome.value, outcome.detail)
 
 
 @dataclass(frozen=True)

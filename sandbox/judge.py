@@ -3,13 +3,28 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import Thread
+from dataclasses import replace
+from threading import BoundedSemaphore, Thread
 from typing import Self, TypeVar
 
-from sandbox.jobs import JudgeJob, Limits, R, Request, Verdicts
+from sandbox import checkers, streams
+from sandbox.jobs import (
+    CheckResult,
+    Execution,
+    JudgeJob,
+    Limits,
+    Outcome,
+    R,
+    Request,
+    SandboxError,
+    Verdicts,
+    verdict_on,
+)
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_CHECKING = BoundedSemaphore(32)  # jobs whose outputs a checker looks at, each followed by a thread
 
 
 class Judge(ABC):
@@ -29,7 +44,47 @@ class Judge(ABC):
         """Finish what was submitted, then let go of everything."""
 
     def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
-        return then(self.submit(job.execution()), job.verdicts)
+        """The verdicts on a job's tests; with a checker it waits while many jobs are under way."""
+        execution = job.execution()
+        running = self.submit(execution)
+
+        def judged(ran: Execution) -> Verdicts:
+            by_call = dict(zip(execution.calls, ran.outcomes, strict=True))
+            outcomes = self.checked(job.checker, [(test.call, by_call[test.call], test.expected) for test in job.tests])
+            return Verdicts(ran.loaded, tuple(map(verdict_on, outcomes, job.tests)), ran.cpu_seconds)
+
+        if not job.checker:
+            return then(running, judged)
+        _CHECKING.acquire()
+        future = in_thread(lambda: judged(running.result()), "checker")
+        future.add_done_callback(lambda _: _CHECKING.release())
+        return future
+
+    def checked(self, checker: str, asked: Sequence[tuple[str, Outcome, str | None]]) -> list[Outcome]:
+        """What a program did with each input, given as (input, outcome, expected value): an output that the checker
+        accepts with the expected value. Without an expected value, or without a checker, an outcome stays as it is.
+
+        An output that makes the checker fail is refused, as long as the expected one does not: else the checker is at
+        fault, which raises SandboxError.
+        """
+
+        def ask(given: str, value: str, expected: str) -> Future[CheckResult]:
+            return self.submit(checkers.question(checker, given, streams.text_of(value), streams.text_of(expected)))
+
+        found = [outcome for _, outcome, _ in asked]
+        asking = {
+            i: (ask(given, outcome.value, expected), given, expected)
+            for i, (given, outcome, expected) in enumerate(asked)
+            if checker and expected is not None and outcome.value not in (None, expected)
+        }
+        for i, (answer, given, expected) in asking.items():
+            if answer.result().passed:
+                found[i] = replace(found[i], value=expected)
+            elif fault := checkers.fault(answer.result()):
+                if own := checkers.fault(ask(given, expected, expected).result()):
+                    raise SandboxError(f"a checker gives no answer to the expected output: it {own}")
+                found[i] = replace(found[i], detail=f"the checker {fault}")
+        return found
 
     def execute(self, jobs: Sequence[Request[R]]) -> list[R]:
         return [future.result() for future in [self.submit(job) for job in jobs]]

@@ -8,6 +8,7 @@ zeros, and a decimal fraction, is a number, and everything else is text.
 
 import ast
 import hashlib
+import json
 import math
 import re
 from contextlib import suppress
@@ -18,30 +19,26 @@ from sandbox.language import encode_literal
 from sandbox.syntax import parse_expression
 
 MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest stands for its tokens as they are written
+MAX_CHECKED = 1 << 20  # the same of one that a checker reads
 
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,308})", re.ASCII)  # as long as a float can be
 _FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
+_INPUT_TOKEN = re.compile(r"(?:(?<!\w)[+-])?(?<!\w)\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\w\s]")
 _BLANK = re.compile(r"\s")
 _SPLIT_AT_ONCE = 1 << 16  # characters: the list of all tokens of an output may take twenty times its memory
 
 
-def text_of(value: str) -> str | None:
-    """An output of this canonical text, a token a line; None of one that is too long."""
-    if not value.startswith("["):
-        return None
-    text = "\n".join(map(str, ast.literal_eval(parse_expression(value))))
-    return text if encode_output(text) == value else None
+def text_of(value: str) -> str:
+    """An output of this canonical text, a token a line; the canonical text of one that is too long to be read."""
+    try:
+        return "\n".join(map(str, ast.literal_eval(parse_expression(value))))
+    except (SyntaxError, TypeError):  # it is, or holds, a digest
+        return value
 
 
-def normal_input(text: str) -> str:
-    """An input with a line break at its end, and without blanks at the ends of its lines or empty lines at its own."""
-    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def encode_stated(text: str, task: Task) -> str | None:
+def encode_stated(text: str, task: Task, *, as_printed: bool = False) -> str | None:
     """The canonical text of a test's stated answer, found without running anything; None where it must be computed."""
-    return encode_output(text) if task is Task.STREAM else encode_literal(text)
+    return encode_output(text, as_printed=as_printed) if task is Task.STREAM else encode_literal(text)
 
 
 def spelled(given: str, expected: str) -> str:
@@ -54,12 +51,14 @@ def _fenced(label: str, text: str) -> str:
 
 
 def input_identity(text: str) -> str:
-    """The same text for inputs that differ in nothing but blanks, line breaks, and how numbers are spelled."""
-    return " ".join(map(_plain_number, text.split()))
+    """The same text for inputs of the same numbers, words and punctuation, whatever their spelling and blanks."""
+    return " ".join(map(_plain_number, _INPUT_TOKEN.findall(text)))
 
 
-def encode_output(text: str) -> str:
+def encode_output(text: str, *, as_printed: bool = False) -> str:
     spaced = _spaced(text)
+    if as_printed and len(spaced) <= MAX_CHECKED:
+        return json.dumps(spaced.split())
     if len(spaced) > MAX_COMPARED:
         return f"sha256:{hashlib.sha256(spaced.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return f"[{', '.join(map(_encoded, spaced.split()))}]"

@@ -18,7 +18,8 @@ from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem, Refusal
-from data_pipeline.benchmark import Benchmark, TaskResult, check_samples, submit_check
+from data_pipeline.benchmark import Benchmark, TaskResult, check_samples
+from data_pipeline.verdicts import submit_program
 from sandbox import Judge
 
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
@@ -73,7 +74,8 @@ def evaluate_benchmark(
     problems = benchmark.problems
 
     def submit(i: int, program: str) -> Callable[[], bool]:
-        check = submit_check(judge, problems[i], program, benchmark.limits[problems[i]])
+        problem = problems[i]
+        check = submit_program(judge, problem, program, benchmark.tests[problem], benchmark.limits[problem])
         return lambda: check.result().passed
 
     counts = count_correct(player, program_requests(problems, samples, stream), submit)

@@ -17,12 +17,12 @@ from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import estimate
 from codea1_jax.evals.requests import program_requests, suite_request
 from codea1_jax.evals.samples import sample_line
-from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.benchmark import Benchmark
-from sandbox import Judge, Outcome, Status, SuiteTest
+from data_pipeline.verdicts import StatedAnswers, allowed, submit_program, time_for
+from sandbox import Judge, Status, SuiteTest, Test, Verdict
 
 SUITES_FILE = "suites.jsonl"
 KS = (1, 2, 4, 8, 16, 32, 64)  # programs among which one is chosen
@@ -38,21 +38,16 @@ def submit_tests(
 
     Raises SandboxError there if the judge fails.
     """
-    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
-    whole = {program: problem.preamble + task_of(problem).judged(program, problem) for program in programs}
-    calls = [test.call for test in tests]
-    pending = {program: submit_calls(judge, problem, text, calls) for program, text in whole.items()}
+    answers = StatedAnswers(judge, problem, [test.stated for test in tests]).result()
+    values = [answers[test.stated] for test in tests]
+    known = [Test(t.call, v, tolerance=problem.tolerance) for t, v in zip(tests, values, strict=True) if v is not None]
+    limits = time_for(allowed(problem, judge.limits), len(known))  # one slow test must not cost another
+    pending = {program: submit_program(judge, problem, program, known, limits) for program in dict.fromkeys(programs)}
 
-    def passed(outcomes: Mapping[str, Outcome], answers: Mapping[str, str | None]) -> Iterator[bool]:
-        pairs = ((outcomes[test.call].value, answers[test.stated]) for test in tests)
-        same = problem.tolerance.same
-        return (value is not None and answer is not None and same(value, answer) for value, answer in pairs)
+    def passed(verdicts: Iterator[Verdict]) -> tuple[bool, ...]:
+        return tuple(value is not None and next(verdicts).passed for value in values)
 
-    def result() -> dict[str, tuple[bool, ...]]:
-        answers = stated.result()
-        return {program: tuple(passed(each.result().by_call, answers)) for program, each in pending.items()}
-
-    return result
+    return lambda: {program: passed(iter(each.result().tests)) for program, each in pending.items()}
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,15 @@ from statistics import fmean
 from codea1_jax.config.run import ROUNDS
 from codea1_jax.evals.code import count_correct
 from codea1_jax.evals.metrics import Estimate, bounded, estimate, mul, solved
-from codea1_jax.game.judging import PendingOutcomes, ProgramOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.judging import PendingOutcomes, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
 from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
-from data_pipeline.checking import apply_checker, stated_or_expected
 from data_pipeline.golden import read_golden_tests
+from data_pipeline.verdicts import StatedAnswers, stated_or_expected, tolerance_of
 from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest
 
@@ -70,8 +70,8 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
         for i in filter(is_mine, range(len(problems))):
             problem, calls = problems[i], _scored_calls(problems[i])
             programs = (problem.solution, *problem.mutants)
-            pending[i] = [submit_calls(judge, problem, problem.driven(program), calls) for program in programs]
-        return {i: _scored(judge, problems[i], *runs) for i, runs in pending.items()}
+            pending[i] = [submit_calls(judge, problem, program, calls) for program in programs]
+        return {i: _scored(problems[i], *runs) for i, runs in pending.items()}
 
     scored = {problems[i]: found for i, found in gathered(find).items()}
     for problem, (values, _) in scored.items():
@@ -82,10 +82,10 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 
 
 def _scored(
-    judge: Judge, problem: Problem, reference: PendingOutcomes, *mutants: PendingOutcomes
+    problem: Problem, reference: PendingOutcomes, *mutants: PendingOutcomes
 ) -> tuple[dict[str, str], tuple[int, ...]]:
     answers = _values(reference.result().by_call)
-    exposing = [_wrong(judge, problem, mutant.result(), answers) for mutant in mutants]
+    exposing = [_wrong(problem, mutant, answers) for mutant in mutants]
     return answers, tuple(i for i, count in enumerate(exposing) if 0 < count <= HARD * len(answers))
 
 
@@ -98,8 +98,8 @@ def evaluate_programs(
     def submit(i: int, program: str) -> Callable[[], bool]:
         problem = requests[i].problem
         answers = heldout.answers[problem]
-        pending = submit_calls(judge, problem, task_of(problem).judged(program, problem), answers)
-        return lambda: not _wrong(judge, problem, pending.result(), answers)
+        pending = submit_calls(judge, problem, program, answers)
+        return lambda: not _wrong(problem, pending, answers)
 
     return bounded("eval", solved(count_correct(player, requests, submit), KS))
 
@@ -216,16 +216,16 @@ def _reference_outcomes(
 def _submit_outcomes(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> Callable[[], _ReferenceOutcomes]:
     """Submits all calls; what is returned waits for them. The problem's checker, if any, decides what is right."""
     calls = tuple(dict.fromkeys(test.call for test in tests))
-    reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
-    mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
-    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
+    reference = submit_calls(judge, problem, problem.solution, calls, is_reference=True)
+    mutants = [submit_calls(judge, problem, mutant, calls) for mutant in problem.mutants]
+    stated = StatedAnswers(judge, problem, [test.stated for test in tests])
 
     def result() -> _ReferenceOutcomes:
         known, answers = reference.result().by_call, stated.result()
         expected = _values(known)
         of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
         right = dict(zip(tests, stated_or_expected(judge, problem, tests, *of_tests), strict=True))
-        checked = tuple(apply_checker(judge, problem, mutant.result().by_call, expected) for mutant in mutants)
+        checked = tuple(mutant.result(expected).by_call for mutant in mutants)
         return _ReferenceOutcomes(problem, known, checked, right)
 
     return result
@@ -249,10 +249,10 @@ def _values(reference: Mapping[str, Outcome]) -> dict[str, str]:
     return {call: value for call, value in values.items() if same(value, value)}
 
 
-def _wrong(judge: Judge, problem: Problem, found: ProgramOutcomes, answers: Mapping[str, str]) -> int:
+def _wrong(problem: Problem, program: PendingOutcomes, answers: Mapping[str, str]) -> int:
     """How many of the scored calls a program answers otherwise than the reference."""
-    tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
-    outcomes = apply_checker(judge, problem, found.by_call, answers)
+    tolerances = {test.call: tolerance_of(problem, test) for test in read_golden_tests(problem)}
+    outcomes = program.result(answers).by_call
     return sum(
         not _matches(tolerances.get(call, problem.tolerance), outcomes[call], value) for call, value in answers.items()
     )

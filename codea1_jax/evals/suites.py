@@ -12,11 +12,13 @@ from typing import Any
 
 from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
-from codea1_jax.game.judging import StatedAnswers, submit_calls
+from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem, problem_files
-from sandbox import Judge, SuiteTest, same
+from data_pipeline.imports import runnable
+from data_pipeline.verdicts import StatedAnswers, stated_or_expected
+from sandbox import Judge, SuiteTest
 
 SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
@@ -68,13 +70,15 @@ def write_dataset(
 
 def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTests:
     """Runs the problem's solution on the tests."""
-    function = problem.driven(problem.preamble + problem.solution)
-    pending = submit_calls(judge, problem, function, [test.call for test in tests])
-    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests]).result()
-    values = {call: outcome.value for call, outcome in pending.result().by_call.items()}
-    right = [test for test in tests if _states(stated[test.stated], values[test.call])]
+    program = runnable(problem.solution, problem)
+    pending = submit_calls(judge, problem, program, [test.call for test in tests], is_reference=True)
+    stated = StatedAnswers(judge, problem, [test.stated for test in tests]).result()
+    known = pending.result().by_call
+    values = [known[test.call] for test in tests]
+    answers = stated_or_expected(judge, problem, tests, [stated[test.stated] for test in tests], values)
+    right = [
+        test
+        for test, answer, outcome in zip(tests, answers, values, strict=True)
+        if None not in (answer, outcome.value) and problem.tolerance.same(answer, outcome.value)
+    ]
     return KeptTests(problem.id, tuple(map(task_of(problem).golden_line, right)), len(tests) - len(right))
-
-
-def _states(answer: str | None, value: str | None) -> bool:
-    return answer is not None and value is not None and same(value, answer)

@@ -25,9 +25,8 @@ from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.game.values import Detections, detect
 from data_pipeline import Problem
-from data_pipeline.checking import apply_checker, stated_or_expected
-from data_pipeline.golden import read_golden_tests
-from data_pipeline.validate import allowed
+from data_pipeline.imports import runnable
+from data_pipeline.verdicts import allowed, golden_tests, stated_or_expected, time_for
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread
 
 T = TypeVar("T")
@@ -50,14 +49,21 @@ class ProgramOutcomes:
 class PendingOutcomes:
     """Calls of one program that the judge is working on; `is_script`: in order, repeats included."""
 
+    judge: Judge
+    checker: str
     calls: tuple[str, ...]
     execution: Future[Execution]
     is_script: bool = False
 
-    def result(self) -> ProgramOutcomes:
-        """Waits. Raises SandboxError if the judge fails: an outage is never a verdict."""
+    def result(self, expected: Mapping[str, str] | None = None) -> ProgramOutcomes:
+        """Waits; what the problem's checker accepts besides the `expected` value of a call counts as that.
+
+        Raises SandboxError if the judge fails: an outage is never a verdict.
+        """
         execution = self.execution.result()
         outcomes = _end_script(execution.outcomes) if self.is_script else execution.outcomes
+        values = map((expected or {}).get, self.calls)
+        outcomes = tuple(self.judge.checked(self.checker, [*zip(self.calls, outcomes, values, strict=True)]))
         by_call = dict(zip(self.calls, outcomes, strict=True))
         return ProgramOutcomes(execution.valid, by_call, outcomes if self.is_script else None)
 
@@ -69,29 +75,31 @@ def _end_script(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 
 
 def submit_calls(
-    judge: Judge, problem: Problem, program: str, calls: Iterable[str], *, is_reference: bool = False
+    judge: Judge,
+    problem: Problem,
+    program: str,
+    calls: Iterable[str],
+    *,
+    is_reference: bool = False,
+    script_seconds: float | None = None,
+    helpers: bool = False,
 ) -> PendingOutcomes:
     """Submits a program that should solve the problem and the calls to evaluate, each distinct one once.
 
-    The program's budget is the time of loading and of one call for every call: one slow test must not cost another.
+    script_seconds: all calls in one process, in order, repeats included; what is left when that time is over fails.
+    helpers: see `runnable`.
     """
-    distinct, limits = tuple(dict.fromkeys(calls)), allowed(problem, judge.limits)
-    limits = replace(limits, program_seconds=max(limits.program_seconds, _seconds(limits, len(distinct) + 1)))
-    job = Job(program, distinct, limits, problem.called, is_reference, task=problem.task)
-    return PendingOutcomes(distinct, judge.submit(job))
-
-
-def _seconds(limits: Limits, calls: int) -> float:
-    return calls * (limits.load_seconds + limits.call_seconds)
-
-
-def submit_script(
-    judge: Judge, program: str, calls: Iterable[str], entry_point: str, seconds: float
-) -> PendingOutcomes:
-    """Submits a program and calls to evaluate in one process, in order: what is left when the time is over fails."""
-    every, limits = tuple(calls), script_limits(judge.limits, seconds)
-    job = Job(program, every, limits, entry_point, together=True)
-    return PendingOutcomes(every, judge.submit(job), is_script=True)
+    calls, is_script = tuple(calls), script_seconds is not None
+    if not is_script:
+        calls = tuple(dict.fromkeys(calls))
+    limits = (
+        script_limits(judge.limits, script_seconds)
+        if is_script
+        else time_for(allowed(problem, judge.limits), len(calls))
+    )
+    text, checked = runnable(program, problem, helpers=helpers), bool(problem.checker)
+    job = Job(text, calls, limits, problem.called, is_reference, is_script, problem.task, checked)
+    return PendingOutcomes(judge, problem.checker, calls, judge.submit(job), is_script)
 
 
 def script_limits(limits: Limits, seconds: float) -> Limits:
@@ -99,34 +107,15 @@ def script_limits(limits: Limits, seconds: float) -> Limits:
     return replace(limits, call_seconds=seconds, load_seconds=seconds, program_seconds=seconds)
 
 
-class StatedAnswers:
-    """The canonical values of stated answers: literals are read here, other expressions computed in a jail."""
-
-    def __init__(self, judge: Judge, task: Task, expressions: Iterable[str]) -> None:
-        self._values = {expression: encode_stated(expression, task) for expression in expressions}
-        self._computed = tuple(expression for expression, value in self._values.items() if value is None)
-        seconds = max(judge.limits.program_seconds, _seconds(judge.limits, len(self._computed) + 1))
-        limits = replace(judge.limits, program_seconds=seconds)
-        self._pending = judge.submit(Job("", self._computed, limits)) if self._computed else None
-
-    def result(self) -> Mapping[str, str | None]:
-        """The value of each expression; None where it is not plain data."""
-        if self._pending is None:
-            return self._values
-        outcomes = self._pending.result().outcomes
-        return self._values | {e: outcome.value for e, outcome in zip(self._computed, outcomes, strict=True)}
-
-
-def golden_tests(problem: Problem, judge: Judge) -> tuple[Test, ...]:
-    """A problem's golden tests with their answers as plain data; a test whose answer is not is left out."""
-    suite = read_golden_tests(problem)
-    stated = StatedAnswers(judge, problem.task, [test.stated for test in suite]).result()
-    answers = [stated[test.stated] for test in suite]
-    if problem.checker:  # what the reference gives, as every other test states it of the same input
-        known = submit_calls(judge, problem, problem.solution, [test.call for test in suite]).result().by_call
-        answers = stated_or_expected(judge, problem, suite, answers, [known[test.call] for test in suite])
-    answered = zip(suite, answers, strict=True)
-    return tuple(Test(t.call, value, tolerance=t.tolerance) for t, value in answered if value is not None)
+def book_tests(problem: Problem, judge: Judge) -> tuple[Test, ...]:
+    """A problem's golden tests; what the checker accepts is stated as the reference has it, as in all other tests."""
+    tests = golden_tests(judge, problem)
+    if not problem.checker:
+        return tests
+    known = submit_calls(judge, problem, problem.solution, [test.call for test in tests]).result().by_call
+    stated = [(test.call, Outcome(Status.RETURNED, test.expected), known[test.call].value) for test in tests]
+    values = [outcome.value or "" for outcome in judge.checked(problem.checker, stated)]
+    return tuple(replace(test, expected=value) for test, value in zip(tests, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -186,30 +175,26 @@ def judge_group(
     everyones = [test for tests in kept.values() for test in tests]
     on_suites = {test.call: test.expected for test in everyones}
     expected = on_suites | {test.call: test.expected for test in book}
-    script_seconds, task = _script_seconds(problem, config), task_of(problem)
+    script_seconds = _script_seconds(problem, config)
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
-        program = task.judged(group[index].program, problem, helpers=config.sandbox.reference_names)
         faced = [test.call for test in (*(everyones if config.rewards.pool_tests else tests), *book)]
-        pending[index] = (
-            submit_calls(judge, problem, program, faced)
-            if script_seconds is None
-            else submit_script(judge, program, faced, problem.called, script_seconds)
+        pending[index] = submit_calls(
+            judge,
+            problem,
+            group[index].program,
+            faced,
+            script_seconds=script_seconds,
+            helpers=config.sandbox.reference_names,
         )
     by_mutants = config.rewards.test_value == "mutation"
-    mutants = map(problem.driven, problem.mutants[: config.rewards.mutants] if by_mutants else ())
+    mutants = problem.mutants[: config.rewards.mutants] if by_mutants else ()
     mutated = [submit_calls(judge, problem, mutant, on_suites) for mutant in mutants]
-    programs = {index: _with_checker(judge, problem, program.result(), expected) for index, program in pending.items()}
+    programs = {index: program.result(expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     programs = {index: _fail_everything(found) if index in hung else found for index, found in programs.items()}
-    ended = [_with_checker(judge, problem, mutant.result(), on_suites).by_call for mutant in mutated]
+    ended = [mutant.result(on_suites).by_call for mutant in mutated]
     return Judgement(tuple(book), validated, programs, detect(everyones, ended) if by_mutants else None)
-
-
-def _with_checker(
-    judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]
-) -> ProgramOutcomes:
-    return replace(program, by_call=apply_checker(judge, problem, program.by_call, expected))
 
 
 def _script_seconds(problem: Problem, config: Config) -> float | None:
@@ -230,16 +215,18 @@ def _validate_suites(
     script_seconds, task = _script_seconds(problem, config), task_of(problem)
     scripts = None if script_seconds is None else [index for index, own in written.items() for _ in own]
     limits = _reference_limits(allowed(problem, judge.limits), config.rewards.suite_size, script_seconds)
-    together = scripts is not None
+    together, checked = scripts is not None, bool(problem.checker)
+    solution = runnable(problem.solution, problem)
 
     def reference(calls: tuple[str, ...]) -> Job:
-        return Job(problem.driven(problem.solution), calls, limits, problem.called, True, together, problem.task)
+        return Job(solution, calls, limits, problem.called, True, together, problem.task, checked)
 
     def stated(expressions: tuple[str, ...]) -> Job:
         return Job("", expressions, limits, together=together)
 
     permitted = [[test for test in suite.tests if task.is_allowed(problem, test.call)] for suite in suites]
-    literals = {test.stated: encode_stated(test.stated, problem.task) for tests in permitted for test in tests}
+    every = [test.stated for tests in permitted for test in tests]
+    literals = {stated: encode_stated(stated, problem.task, as_printed=checked) for stated in every}
     calls = [[test.call for test in tests] for tests in permitted]
     computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in permitted]
     outcomes = _outcomes(judge, reference, calls, scripts)
@@ -271,7 +258,7 @@ def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | N
     if script_seconds is not None:
         return script_limits(limits, script_seconds)
     half = limits.halved()
-    return replace(half, program_seconds=_seconds(half, suite_size))
+    return replace(half, program_seconds=suite_size * (half.load_seconds + half.call_seconds))
 
 
 def _outcomes(

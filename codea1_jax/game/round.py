@@ -18,7 +18,7 @@ from functools import partial
 
 from codea1_jax.common.activity import report
 from codea1_jax.config import Config
-from codea1_jax.game.judging import Judgement, PendingJudgement, golden_tests
+from codea1_jax.game.judging import Judgement, PendingJudgement, book_tests
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
@@ -91,7 +91,7 @@ def play_round(
 
 
 def _faced(game: Game, problem: Problem, page: Page) -> tuple[Test, ...]:
-    return golden_tests(problem, game.judge) if game.test is None else retrieved(page)
+    return book_tests(problem, game.judge) if game.test is None else retrieved(page)
 
 
 def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]:

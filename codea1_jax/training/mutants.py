@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codea1_jax.game.judging import golden_tests, submit_calls
+from codea1_jax.game.judging import book_tests, submit_calls
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
-from data_pipeline.checking import apply_checker
 from data_pipeline.mutants import sample_mutants
 from sandbox import Judge, Status, verdict_on
 
@@ -28,13 +27,13 @@ def with_mutants(problems: Sequence[Problem], judge: Judge, count: int, seed: in
 
 
 def _distinct(judge: Judge, problem: Problem, mutants: Sequence[str]) -> tuple[str, ...]:
-    tests = golden_tests(problem, judge)
+    tests = book_tests(problem, judge)
     calls, expected = [test.call for test in tests], {test.call: test.expected for test in tests}
-    pending = [(each, submit_calls(judge, problem, problem.driven(each), calls)) for each in mutants]
+    pending = [(each, submit_calls(judge, problem, each, calls)) for each in mutants]
     distinct: dict[tuple[object, ...], str] = {}
     for mutant, outcomes in pending:
-        found = outcomes.result()
-        by_call = apply_checker(judge, problem, found.by_call, expected)
+        found = outcomes.result(expected)
+        by_call = found.by_call
         ends = tuple((by_call[call].status, by_call[call].value) for call in calls)
         spent = {Status.TIMED_OUT, Status.OUT_OF_MEMORY} & {status for status, _ in ends}
         if found.valid and not spent and not all(verdict_on(by_call[test.call], test).passed for test in tests):

@@ -37,7 +37,7 @@ def stream_steps(job: Job, limits: Limits) -> Steps[Execution]:
             report, data = yield _request(job, text, budget)
             budget.charge(report)
         match = _READ.search(data) if job.is_reference else None
-        outcome = _outcome(report, data[: match.start()] if match else data)
+        outcome = _outcome(report, data[: match.start()] if match else data, job.as_printed)
         if outcome.value is None and (text is None or _exit_status(report) == stream.DOES_NOT_PARSE):
             return Execution(outcome, (outcome,) * len(job.calls), budget.cpu_seconds)
         if job.is_reference and text is not None and outcome.value is not None:
@@ -92,12 +92,12 @@ def _beginning(text: str, size: int) -> str:
     return text.encode("utf-8", "replace")[: size or None].decode("utf-8", "replace")
 
 
-def _outcome(report: Report, data: bytes) -> Outcome:
+def _outcome(report: Report, data: bytes, as_printed: bool) -> Outcome:
     status = _exit_status(report)
     if status is None or report.cut != NOT_CUT:
         return report.death()
     text = data.decode("utf-8", "replace")
     if status == 0:
-        return Outcome(Status.RETURNED, encode_output(text))
+        return Outcome(Status.RETURNED, encode_output(text, as_printed=as_printed))
     detail = text[:_MAX_DETAIL].encode("ascii", "backslashreplace").decode()
     return Outcome(_STATUSES.get(status, Status.RAISED), detail=detail if detail.isprintable() else "")

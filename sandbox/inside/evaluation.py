@@ -162,9 +162,15 @@ def _answer_expression(_names: object, _seconds: object, text: str, exact: bool)
     return answer(lambda: eval(text, names))
 
 
-def _answer_view(_names: object, _seconds: object, text: str, value: str) -> bytes:
-    names = expressions.names(is_view=True)
-    return answer(lambda: eval(text, names | {RETURNED: in_order(transport.unpack(json.loads(value)))}))
+def _answer_view(_names: object, inputs_seconds: float, text: str, value: str) -> bytes:
+    """The answer of a view; of a reference's call none that depends on the order of a dict or set."""
+
+    def seen(turn: int) -> bytes:
+        names = expressions.names(True, turn)
+        return answer(lambda: eval(text, names | {RETURNED: in_order(transport.unpack(json.loads(value)), turn)}))
+
+    line = seen(0)
+    return line if not inputs_seconds or seen(1) == line else b"?something that depends on the order of a dict or set\n"
 
 
 _ANSWERS: dict[str, Callable[..., bytes]] = {

@@ -5,14 +5,13 @@ The host writes an expression's calls, loops, products and hash tables as calls 
 size that no argument could have. Iterators become lists, so that it does not matter how often something is read.
 
 A set or a dict of an argument holds nothing that is hashed by its address, whose order would differ between processes.
-Sets have the order of their content, because ``==`` ignores how they came about; so do dicts in a *view* (what a test
-computes of a returned value).
+Sets have the order of their content, because ``==`` ignores how they came about; dicts have their own.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox.inside.observation import BUILTINS, UNORDERED, in_order
+from sandbox.inside.observation import BUILTINS, in_order, turned
 from sandbox.inside.plain import SET_VIEWS, VALUES_VIEW, NotPlainData
 from sandbox.inside.transport import DRAINED
 
@@ -21,15 +20,19 @@ MAX_ITEMS = 100_000  # of one container
 MAX_TEXT = 1_000_000  # characters, or bytes
 MAX_BITS = 1 << 17  # of one integer
 
-_HASH_TABLES = (set, frozenset, dict, *SET_VIEWS)
+_SETS = (set, frozenset)
+_HASH_TABLES = (*_SETS, dict, *SET_VIEWS)
 _TEXTS = (str, bytes)
 _SIZED = frozenset((*_HASH_TABLES, *_TEXTS, list, tuple, range, VALUES_VIEW))
 _BY_CONTENT = frozenset((type(None), bool, int, str, bytes, range))
 
 
-def names(is_view: bool) -> dict[str, Any]:
-    """The names of one expression: builtins that differ from Python's, and what the host puts in."""
-    bounds = _Bounds(is_view)
+def names(is_view: bool, turn: int = 0) -> dict[str, Any]:
+    """The names of one expression: builtins that differ from Python's, and what the host puts in.
+
+    is_view: of one about a returned value. turn: how far the sets that it goes through are rotated (see `in_order`).
+    """
+    bounds = _Bounds(is_view, turn)
     return BUILTINS | {
         "pow": bounds.power,
         "_run_": bounds.run,
@@ -44,17 +47,18 @@ def names(is_view: bool) -> dict[str, Any]:
 class _Bounds:
     """The steps that one expression has left. Every method raises NotPlainData where a bound is passed."""
 
-    def __init__(self, is_view: bool) -> None:
+    def __init__(self, is_view: bool, turn: int) -> None:
         self._is_view = is_view
+        self._turn = turn
         self._left = MAX_STEPS
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._charge(1 + _size(getattr(function, "__self__", None)) + sum(map(_size, args)))
-        return self.made(function(*args, **kwargs))
+        return self.made(function(*map(self._turned, args), **kwargs))
 
     def each(self, iterable: Any) -> Any:
         self._charge(1 + _size(iterable))
-        return iterable
+        return self._turned(iterable)
 
     def made(self, value: Any) -> Any:
         kind = type(value)
@@ -66,11 +70,9 @@ class _Bounds:
             _check_size(value, 1)
             if kind is VALUES_VIEW:
                 return list(value)
-            if self._is_view:  # where the dict that a view is of has its order already
-                return in_order(value) if kind in UNORDERED and kind not in SET_VIEWS else value
-            if kind in _HASH_TABLES:
+            if kind in _HASH_TABLES and not self._is_view:
                 _check_hashed(value)
-            if kind in (set, frozenset):
+            if kind in _SETS:
                 return in_order(value)
         return value
 
@@ -92,6 +94,9 @@ class _Bounds:
         if isinstance(value, int) and isinstance(places, int):
             _check_bits(value.bit_length() + places)
         return value << places
+
+    def _turned(self, value: Any) -> Any:
+        return turned(value, self._turn) if self._turn and type(value) in _SETS and len(value) > 1 else value
 
     def _charge(self, steps: int) -> None:
         if self._is_view:  # the value's own size bounds what is done with it, with the time of a call

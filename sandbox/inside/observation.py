@@ -1,12 +1,13 @@
 """Inside the jail: what an expression may see of values.
 
-Their content, that is, and nothing of how they came about: neither what ``==`` ignores (the order in which items went
-into a set or a dict, and which type of several that are equal holds them) nor the text of a value that is not plain
-data, which reveals addresses.
+Their content and the order of dicts, that is, and nothing else of how they came about: neither what ``==`` ignores (the
+order in which items went into a set, and which type of several that are equal holds them) nor the text of a value that
+is not plain data, which reveals addresses.
 """
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, ItemsView, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from sandbox.inside.encoding import encode
@@ -17,30 +18,35 @@ _NUMBERS = frozenset((bool, int, float))
 UNORDERED = frozenset((*_DICTS, *SET_VIEWS, set, frozenset))
 
 
-def in_order(value: Any) -> Any:  # noqa: PLR0911
-    """Plain data as the one of its equals that stands for all: plain dicts and sets, in an order that their content
-    decides, and the plainest number.
+def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
+    """Plain data as the one of its equals that stands for all: plain dicts, sets in an order that their content
+    decides, and the plainest number. turn: how far dicts are rotated, to see what depends on their order.
     """
     kind = type(value)
+    each = partial(in_order, turn=turn)
     if isinstance(value, Iterator):
-        return map(in_order, value)
+        return map(each, value)
     if kind is list:
-        return [in_order(item) for item in value]
+        return list(map(each, value))
     if isinstance(value, tuple):  # of a namedtuple, whose class the program has named, the items alone
-        return tuple([in_order(item) for item in value])
+        return tuple(map(each, value))
     if kind in _DICTS:
-        items = {in_order(key): in_order(item) for key, item in dict.items(value)}
-        return {key: items[key] for key in _sorted(items)}
+        return {each(key): each(item) for key, item in turned(dict.items(value), turn)}
+    if kind in SET_VIEWS:
+        items = turned(map(each, value), turn)
+        return dict(items).items() if isinstance(value, ItemsView) else dict.fromkeys(items).keys()
     if kind in UNORDERED:
-        items = _sorted([in_order(item) for item in value])
-        try:
-            return frozenset(items) if kind is frozenset else set(items)
-        except TypeError:  # of a dict's items, whose values no set can hold
-            return dict(items).items()
+        return kind(_sorted(map(each, value)))
     return _EQUALS.get(type_name(value), _itself)(value)
 
 
-def _sorted(items: Iterable[Any]) -> list[Any]:
+def turned(items: Iterable[Any], turn: int) -> list[Any]:
+    items = list(items)
+    return items[turn:] + items[:turn]
+
+
+def _sorted(values: Iterable[Any]) -> list[Any]:
+    items = list(values)
     kinds = set(map(type, items))
     return sorted(items) if kinds <= _NUMBERS or kinds == {str} else sorted(items, key=encode)
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_pipeline import Problem
-from data_pipeline.imports import constants_of, with_imports
+from data_pipeline.imports import constants_of, runnable
 
 PROMPT = 'from typing import List\nimport math as m\n\n\ndef f(x: int) -> List[int]:\n    """Factors."""\n'
 
@@ -27,14 +27,14 @@ def test_a_completion_uses_the_prompts_imports_without_repeating_them():
     program = "def f(x: int) -> List[int]:\n    return [m.floor(x / 2)]"
     with pytest.raises(NameError):
         run(program)
-    assert run(with_imports(program, problem(PROMPT)))["f"](5) == [2]
+    assert run(runnable(program, problem(PROMPT)))["f"](5) == [2]
 
 
 def test_those_of_the_reference_count_as_well_and_the_programs_own_win():
     reference = "import json as j\nfrom collections import Counter\ndef f(x): return Counter(x)"
-    names = run(with_imports("import math as j\ndef f(x): return (Counter(x), j.pi)", problem("Count.", reference)))
+    names = run(runnable("import math as j\ndef f(x): return (Counter(x), j.pi)", problem("Count.", reference)))
     assert names["f"]("aab") == (Counter("aab"), math.pi)
-    assert j_of(with_imports("def f(x): return j.loads(x)", problem("Read.", reference))) == [1]
+    assert j_of(runnable("def f(x): return j.loads(x)", problem("Read.", reference))) == [1]
 
 
 def j_of(program: str) -> object:
@@ -46,7 +46,7 @@ FUTURE = "from __future__ import annotations"
 
 def test_future_imports_stay_first():
     program = f'"""About."""\n{FUTURE}\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
-    whole = with_imports(program, problem(PROMPT))
+    whole = runnable(program, problem(PROMPT))
     assert run(whole)["f"](2.5) == 2
     assert run(whole)["__doc__"] == "About."
 
@@ -65,7 +65,7 @@ def test_future_imports_stay_first():
 )
 def test_a_future_import_may_share_its_line_or_take_several(head):
     for question in (PROMPT, f"{FUTURE}\n{PROMPT}"):
-        names = run(with_imports(f"{head}\ndef f(x: Undefined): return m.floor(x)", problem(question)))
+        names = run(runnable(f"{head}\ndef f(x: Undefined): return m.floor(x)", problem(question)))
         assert names["f"](2.5) == 2
         assert names["f"].__annotations__ == {"x": "Undefined"}
         assert names.get("y", 1) in (1, "ü")
@@ -74,36 +74,36 @@ def test_a_future_import_may_share_its_line_or_take_several(head):
 def test_a_future_import_after_another_statement_stays_an_error():
     for program in (f"{FUTURE}\nimport os\n{FUTURE}", f"x = 1\n{FUTURE}"):
         with pytest.raises(SyntaxError):
-            run(with_imports(program, problem(PROMPT)))
+            run(runnable(program, problem(PROMPT)))
 
 
 def test_a_prompts_own_future_imports_come_first_and_those_of_the_reference_are_left_out():
     program = "def f(x: Undefined) -> List[int]: return m.floor(x)"
-    assert run(with_imports(program, problem(f"{FUTURE}\n{PROMPT}")))["f"](2.5) == 2
-    assert with_imports(program, problem(FUTURE)) == f"{FUTURE}\n{program}"
-    whole = with_imports(program, problem(PROMPT, f"{FUTURE}\nimport json\ndef f(x): return x"))
+    assert run(runnable(program, problem(f"{FUTURE}\n{PROMPT}")))["f"](2.5) == 2
+    assert runnable(program, problem(FUTURE)) == f"{FUTURE}\n{program}"
+    whole = runnable(program, problem(PROMPT, f"{FUTURE}\nimport json\ndef f(x): return x"))
     assert "import json" in whole and "__future__" not in whole
 
 
 def test_only_imports_of_the_modules_own_level_are_taken():
     question = 'import os\n"""\nimport sys\n"""\ndef f(x):\n    import json\n    """from math import pi"""\n'
-    assert with_imports("def f(x): pass", problem(question)) == "import os\ndef f(x): pass"
+    assert runnable("def f(x): pass", problem(question)) == "import os\ndef f(x): pass"
 
 
 def test_lines_of_prose_that_are_imports_count():
     question = "Write f. It may use:\nimport math\nfrom the left to the right\nfrom typing import List\nimport it.\n"
-    program = with_imports("def f(x: List) -> float: return math.sqrt(x)", problem(question))
+    program = runnable("def f(x: List) -> float: return math.sqrt(x)", problem(question))
     assert run(program)["f"](4) == 2
 
 
 def test_line_endings_of_other_systems_are_kept_whole():
     program = "from __future__ import annotations\r\ndef f(x):\r\n    return m.floor(x)\r\n"
-    assert run(with_imports(program, problem(PROMPT)))["f"](2.5) == 2
+    assert run(runnable(program, problem(PROMPT)))["f"](2.5) == 2
 
 
 @pytest.mark.parametrize("program", ["def f(x: return x", "", "x = '\0'", "(" * 5000])
 def test_a_program_that_does_not_parse_is_unchanged(program):
-    whole = with_imports(program, problem(PROMPT))
+    whole = runnable(program, problem(PROMPT))
     assert whole.endswith(program)
     if program:
         assert whole == program
@@ -114,7 +114,7 @@ def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_
     for row in pq.read_table(rows.evalplus).to_pylist():
         listed = [ast.unparse(statement) for statement in ast.parse(row["extra_info"]["imports"]).body]
         given = [statement for statement in listed if statement in row["problem"]]  # else the solution's
-        whole = with_imports("", problem(row["problem"], ""))
+        whole = runnable("", problem(row["problem"], ""))
         assert whole.split("\n")[:-1] == given, row["extra_info"]["question_id"]
         run(whole)
         carry[row["data_source"]] += bool(given)
@@ -131,14 +131,14 @@ REFERENCE = (
 
 
 def test_a_program_may_use_what_the_reference_defines_but_nothing_that_needs_its_function():
-    whole = with_imports("def f(x): return half(x) + SCALE + Box.size", problem("?", REFERENCE), helpers=True)
+    whole = runnable("def f(x): return half(x) + SCALE + Box.size", problem("?", REFERENCE), helpers=True)
     names = run(whole)
     assert names["f"](4) == 2 + 4 + 4
     assert not {"TABLE", "table", "UNSEEN"} & names.keys()
-    assert "half" not in with_imports("def f(x): return x", problem("?", REFERENCE))
-    future = with_imports(f"{FUTURE}\ndef f(x): return LIMIT", problem("?", REFERENCE), helpers=True)
+    assert "half" not in runnable("def f(x): return x", problem("?", REFERENCE))
+    future = runnable(f"{FUTURE}\ndef f(x): return LIMIT", problem("?", REFERENCE), helpers=True)
     assert run(future)["f"](0) == 3
-    assert with_imports("def f(", problem("?", REFERENCE), helpers=True).endswith("def f(")
+    assert runnable("def f(", problem("?", REFERENCE), helpers=True).endswith("def f(")
 
 
 def test_a_references_constants_are_its_plain_assignments():

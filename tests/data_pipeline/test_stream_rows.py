@@ -13,13 +13,14 @@ import pytest
 from packed import packed
 
 from data_pipeline import Problem, problem_files, tfds_files
-from data_pipeline.benchmark import make_benchmark, submit_check
+from data_pipeline.benchmark import make_benchmark
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.prepare import prepare
 from data_pipeline.reading import read
 from data_pipeline.sources import RECIPES, find_format
 from data_pipeline.stream_rows import LONGEST_TEST, MOST_TESTS
 from data_pipeline.validate import failures
+from data_pipeline.verdicts import submit_program
 from sandbox import SandboxPool, Task, Tolerance
 
 SUM = "print(sum(map(int, input().split())))"
@@ -29,7 +30,7 @@ CODE_CONTESTS = {
     "name": "1_A. Sum",
     "description": "Print the sum.",
     "public_tests": {"input": ["1 2\n"], "output": ["3\n"]},
-    "private_tests": {"input": ["4 5\r\n", ""], "output": ["9", "0"]},
+    "private_tests": {"input": ["4 5\r\n", "\n"], "output": ["9", "0"]},
     "generated_tests": {"input": ["6 7\n"], "output": ["13\n"]},
     "solutions": {"language": [2, 1, 3, 3], "solution": ["int main() {}", PYTHON2, PYTHON2, SUM]},
     "incorrect_solutions": {"language": [3], "solution": ["print(0)"]},
@@ -175,13 +176,14 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
     (problem,) = read(tmp_path / "rows.parquet").problems
     assert problem == the_problem(CODE_CONTESTS)
     assert (problem.id, problem.solution, problem.seconds) == ("1_A. Sum", SUM, 2.5)
-    assert samples_of(problem) == [("4 5\n", "9"), ("\n", "0"), ("6 7\n", "13\n"), ("1 2\n", "3\n")]
+    assert samples_of(problem) == [("4 5\r\n", "9"), ("\n", "0"), ("6 7\n", "13\n"), ("1 2\n", "3\n")]
 
 
 def test_code_contests_plus_has_the_first_python3_its_tests_and_its_milliseconds(tmp_path):
     problem = the_problem(PLUS)
     assert (problem.id, problem.source, problem.solution) == ("Codeforces/1_A", "code_contests_plus", SUM)
-    assert (samples_of(problem), problem.seconds) == ([("4 5\n", "9"), ("1 2\n", "3\n")], 2.5)
+    assert samples_of(problem) == [("4 5\r\n", "9"), ("1 2\n", "3\n")]
+    assert (problem.seconds, problem.memory_mb) == (2.5, 256)
     assert RECIPES["code_contests_plus"].name == problem.source
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([PLUS]), tmp_path / "rows.parquet")
     assert read(tmp_path / "rows.parquet").problems == (problem,)
@@ -292,7 +294,7 @@ def test_the_samples_of_sandbox_fusion_are_read_in_both_forms():
     compressed = FUSION | {"test": packed({"input_output": json.dumps(inside)}), "labels": '{"task_id": "b/1"}'}
     problems = loaded(FUSION, compressed).problems
     assert [problem.id for problem in problems] == ["a3", "b/1"]
-    assert [samples_of(problem) for problem in problems] == [[("1 2\n", "3\n")]] * 2
+    assert [samples_of(problem) for problem in problems] == [[("1 2", "3\n")], [("1 2\n", "3\n")]]
     assert {problem.solution for problem in problems} == {""}
 
 
@@ -311,7 +313,7 @@ def test_the_samples_of_sandbox_fusion_that_check_functions_are_judged_by_their_
     with SandboxPool(workers=1) as judge:
         assert make_benchmark(problems, judge).problems == problems
         for program, passed in ((head + body, True), (head + "    return x", False)):
-            checks = [submit_check(judge, problem, program, judge.limits) for problem in problems]
+            checks = [submit_program(judge, problem, program, None) for problem in problems]
             assert [check.result().passed for check in checks] == [passed] * 3
 
 

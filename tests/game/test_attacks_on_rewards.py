@@ -10,7 +10,7 @@ from codea1_jax.game.mistake_book import retrieved, updated
 from codea1_jax.game.suites import extract_suite
 from codea1_jax.game.validation import validate_suite
 from data_pipeline import Problem
-from data_pipeline.imports import with_imports
+from data_pipeline.imports import runnable
 from sandbox import Limits, Outcome, SandboxPool, Status
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.8, program_seconds=4.0, wall_factor=5.0, memory_mb=256)
@@ -260,7 +260,7 @@ def test_the_time_of_the_references_loading_costs_a_suite_no_tests(pool):
 @pytest.mark.parametrize("first", ['"doc"\rdef f(x):\n    return x', '"doc"; T = (\n    1)\ndef f(x):\n    return x'])
 def test_imports_put_in_front_of_a_program_do_not_break_it(first):
     names: dict = {}
-    exec(with_imports(first, replace(PROBLEM, question="import math")), names)
+    exec(runnable(first, replace(PROBLEM, question="import math")), names)
     assert names["f"](1) == 1
 
 

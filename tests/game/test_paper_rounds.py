@@ -13,7 +13,7 @@ from paper_rounds import PROGRAMS, QUESTIONS, SUITES, Outcome, Round, outcomes, 
 from scripted import scripted_game
 
 from codea1_jax.config import Config, RolloutConfig, load
-from codea1_jax.game.judging import submit_script
+from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import play_round
 from data_pipeline import Problem
@@ -84,7 +84,8 @@ def test_no_program_forges_a_verdict_of_a_script(pool):
     forging = text.partition("##### forged verdicts #####")[2].partition("#####")[0]
     programs = re.findall(r"^=== .+\n((?:(?!===).*\n)*)", forging, re.MULTILINE)
     programs = ["def f(x): return x + 1", *programs]
-    pending = [submit_script(pool, program, ("f(1)", "f(2)", "f(1)"), "f", SCRIPT_SECONDS) for program in programs]
+    problem, calls = Problem("id", "?", "", "f"), ("f(1)", "f(2)", "f(1)")
+    pending = [submit_calls(pool, problem, program, calls, script_seconds=SCRIPT_SECONDS) for program in programs]
     answers = [[outcome.value for outcome in script.result().in_script or ()] for script in pending]
     right = ["2", "3", "2"]
     passed = [[value == expected for value, expected in zip(own, right, strict=True)] for own in answers]

@@ -9,17 +9,18 @@ from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
-from codea1_jax.game.judging import golden_tests, submit_calls
+from codea1_jax.game.judging import book_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.game.round import Game, play_round
 from codea1_jax.game.suites import SuiteRules
 from codea1_jax.game.tasks import stream
 from data_pipeline import Problem
-from data_pipeline.benchmark import make_benchmark, submit_check
-from data_pipeline.checking import accepted, apply_checker
+from data_pipeline.benchmark import make_benchmark
 from data_pipeline.golden import stream_line
-from sandbox import Limits, SandboxPool, SuiteTest, Task, Test
+from data_pipeline.validate import failures
+from data_pipeline.verdicts import own_tests, submit_program
+from sandbox import Limits, SandboxError, SandboxPool, Status, SuiteTest, Task, Test
 from sandbox.streams import encode_output, input_identity
 
 RIGHT = "n = int(input())\nprint(sum(map(int, input().split())))\n"
@@ -56,16 +57,16 @@ print(1)
 ```
 {blocks(SPACED_PAIR)}"""
     suite = stream.read_suite(response, PROBLEM, "commonmark", SuiteRules())
-    assert suite.tests == (SuiteTest("2\n1 2\n", "3\n"), SuiteTest("1\n7\n", "7\n"))
+    assert suite.tests == (SuiteTest("2\n1 2\n", "3\n"), SuiteTest("1\n7  \n\n\n", "7\n"))
     assert [(each.text, each.reason) for each in suite.rejected] == [("1\n5\n", "an input without an output")]
     assert suite.invalid == 0
     assert stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(junk_counts=True)).invalid == 1
     assert stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(most=1)).tests == suite.tests[:1]
     inputs = stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(answers=False)).tests
-    assert [test.call for test in inputs] == ["2\n1 2\n", "1\n5\n", "1\n7\n"]
+    assert [test.call for test in inputs] == ["2\n1 2\n", "1\n5\n", "1\n7  \n\n\n"]
 
 
-@pytest.mark.parametrize("given", ["2\n1 2\n", "\n", "  indented\n\tx\n"])
+@pytest.mark.parametrize("given", ["2\n1 2\n", "\n", "  indented\n\tx \n\n"])
 def test_a_test_is_read_as_it_was_spelled(given):
     test = SuiteTest(given, "3\n")
     assert stream.suite_in(stream.spelled(test, PROBLEM), PROBLEM).tests == (test,)
@@ -195,9 +196,11 @@ SPLIT = Problem("split", QUESTION, "n = int(input())\nprint(n, 0)\n", "", (), ta
     ],
 )
 def test_a_checker_decides_where_many_outputs_are_right(program, passed, pool):
-    outcomes = submit_calls(pool, SPLIT, program, ["7\n", "0\n"]).result().by_call
-    right = apply_checker(pool, SPLIT, outcomes, {"7\n": "[7, 0]", "0\n": "[0, 0]"})
-    assert [right[given].value == expected for given, expected in (("7\n", "[7, 0]"), ("0\n", "[0, 0]"))] == passed
+    expected = {"7\n": '["7", "0"]', "0\n": '["0", "0"]'}
+    found = submit_calls(pool, SPLIT, program, expected).result(expected).by_call
+    assert [found[given].value == value for given, value in expected.items()] == passed
+    tests = [Test(given, value) for given, value in expected.items()]
+    assert [verdict.passed for verdict in submit_program(pool, SPLIT, program, tests).result().tests] == passed
 
 
 @pytest.mark.parametrize(
@@ -205,11 +208,43 @@ def test_a_checker_decides_where_many_outputs_are_right(program, passed, pool):
     [
         *("def check(*_): return 1", "def check(*_): return 'True'", "def check(*_): raise SystemExit"),
         *("while True: pass", "check = 3", "(", "class T:\n def __eq__(s, o): return True\ndef check(*_): return T()"),
+        *("def check(*_): assert False", "def check(g, o, e): return int(o) > int(givn)"),
     ],
 )
-def test_a_checker_that_does_not_return_true_accepts_nothing(checker, pool):
-    problem = replace(SPLIT, checker=checker)
-    assert accepted(pool, problem, [("7\n", "[0, 7]", "[7, 0]")]) == [False]
+def test_a_checker_without_an_answer_is_a_fault_of_the_judge_and_no_verdict(checker, pool):
+    problem = replace(SPLIT, checker=checker, golden_tests=(stream_line("7", "7 0"),))
+    with pytest.raises(SandboxError, match="a checker gives no answer to the expected output"):
+        submit_program(pool, problem, "print(0, 7)", own_tests(pool, problem)).result()
+    assert "cannot judge the stated output of '7'" in str(failures([problem], pool))
+    assert "cannot judge the stated output of '7'" in make_benchmark([problem], pool).unsound[0].reason
+
+
+@pytest.mark.parametrize(
+    ("checker", "reason"),
+    [
+        ("def check(given, output, expected): return True", "accepts every output"),
+        ("def check(given, output, expected): return output == '8'", "it rejects it"),
+        (CHECKER, None),
+        ("def check(given, output, expected): return True if output else None", None),
+    ],
+)
+def test_a_checker_must_accept_what_is_stated_and_not_everything(checker, reason, pool):
+    (found,) = failures([replace(SPLIT, checker=checker, golden_tests=(stream_line("7", "3 4"),))], pool)
+    assert found is None if reason is None else reason in found
+
+
+def test_an_output_that_breaks_the_checker_alone_is_wrong(pool):
+    tests = [Test("7\n", '["7", "0"]')]
+    (verdict,) = submit_program(pool, SPLIT, "print('seven', 0)", tests).result().tests
+    assert (verdict.status, verdict.detail[:29]) == (Status.FAILED, "the checker raised ValueError")
+
+
+def test_a_checker_sees_tokens_as_the_program_printed_them(pool):
+    money = "def check(given, output, expected):\n    return output.endswith('.50') and expected == '1.50'"
+    problem = replace(SPLIT, checker=money, golden_tests=(stream_line("7", "1.50"),))
+    programs = ["print('2.50')", "print('2.5')", "print('1.5')", "print('1.50')"]
+    passed = [submit_program(pool, problem, program, own_tests(pool, problem)).result().passed for program in programs]
+    assert passed == [True, False, False, True]
 
 
 def test_stated_answers_are_checked_too_and_rewards_follow(pool):
@@ -230,13 +265,13 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
 def test_a_benchmark_asks_the_checker(pool):
     problem = replace(SPLIT, golden_tests=(stream_line("7", "7 0"), stream_line("9", "4 5")))
     assert make_benchmark([problem], pool).problems == (problem,)
-    checks = [submit_check(pool, problem, program, pool.limits).result() for program in ("print(7, 0)", SPLIT.solution)]
-    assert [check.passed for check in checks] == [False, True]
+    checks = [submit_program(pool, problem, each, own_tests(pool, problem)) for each in ("print(7, 0)", SPLIT.solution)]
+    assert [check.result().passed for check in checks] == [False, True]
 
 
 def test_a_book_with_another_right_answer_to_an_input_harms_no_right_program(pool):
     problem = replace(SPLIT, golden_tests=(stream_line("7", "3 4"), stream_line("7", "5 2"), stream_line("7", "5 3")))
-    assert [test.expected for test in golden_tests(problem, pool)] == ["[7, 0]", "[7, 0]", "[5, 3]"]
+    assert [test.expected for test in book_tests(problem, pool)] == ['["7", "0"]'] * 2 + ['["5", "3"]']
     sound = replace(problem, golden_tests=problem.golden_tests[:2])
-    (check,) = [submit_check(pool, sound, program, pool.limits).result() for program in ("print(1, 6)",)]
-    assert check.passed and make_benchmark([sound], pool).problems == (sound,)
+    assert submit_program(pool, sound, "print(1, 6)", own_tests(pool, sound)).result().passed
+    assert make_benchmark([sound], pool).problems == (sound,)

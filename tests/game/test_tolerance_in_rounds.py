@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from judged_group import played
 
-from codea1_jax.game.judging import golden_tests, submit_calls
+from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.scoring import verdicts_on
 from codea1_jax.training.state import State, pack_state, unpack_state
 from data_pipeline import Problem
 from data_pipeline.problem_files import FORMAT
+from data_pipeline.verdicts import golden_tests
 from sandbox import SandboxPool, Tolerance
 
 # In loops, for `sum` rounds floats in one way before Python 3.12, and in another from then on.
@@ -70,7 +71,7 @@ ROW = {
 
 def test_golden_tests_are_judged_by_their_own_tolerance_and_shown_without_it(pool):
     (problem,) = FORMAT.read([ROW]).problems
-    tests = golden_tests(problem, pool)
+    tests = golden_tests(pool, problem)
     passed = {}
     for name, program in {"mean": MEAN, "near": NEAR, "far": FAR, "nan": NAN}.items():
         outcomes = submit_calls(pool, problem, program, [test.call for test in tests]).result()

@@ -1,5 +1,6 @@
 """The judge's own face: programs and tests in, verdicts out; what is not a test is refused, never left out."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -106,20 +107,54 @@ def test_problems_of_files_are_judged_by_their_golden_tests(judge: Judge, tmp_pa
         (["assert 1 == 1"], "which function they are about"),
         (["assert f(1 == 1"], "does not parse"),
         (["assert f(1) == 1", ("1", "1")], "asserts, or pairs"),
-        ([("1", "1", "1")], "asserts, or pairs"),
+        ([("1", "1", "1")], "as a pair or a row, not ('1', '1', '1')"),
+        ([{"stdin": "1", "stdout": "1"}], "as a pair or a row, not {stdin, stdout}"),
+        ([{"input": "1", "output": 1}], "not {input, output}"),
+        ([{"input": "1", "output": "1", "weight": 2}], "not {input, output, weight}"),
+        ([["assert f(1) == 1"]], "not ['assert f(1) == 1']"),
+        ([None], "not None"),
+        ("assert f(1) == 1", "tests are a list or a Problem, not str"),
+        ({"input": ["1"], "output": ["1"]}, "tests are a list or a Problem, not dict"),
     ],
 )
 def test_what_is_not_a_test_is_refused(judge: Judge, tests: list, reason: str):
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
         judge.judge("def f(x): return x", tests)
 
 
-def test_a_problem_whose_checker_decides_is_refused(judge: Judge):
-    problem = Problem(
-        "p", "", "", "", ('["1\\n", "1"]',), task=Task.STREAM, checker="def check(given, output, expected): ..."
-    )
-    with pytest.raises(ValueError, match="checker"):
-        judge.judge("print(1)", problem)
+def test_a_problem_is_judged_by_its_checker_its_imports_and_its_own_check(judge: Judge):
+    above = "def check(given, output, expected): return int(output) > int(given)"
+    greater = Problem("p", "", "", "", ('["1\\n", "2"]',), task=Task.STREAM, checker=above)
+    assert [judge.judge(f"print({n})", greater).passed for n in (0, 2, 3)] == [False, True, True]
+    deque = "from collections import deque\ndef last(d: deque): ..."
+    typed = Problem("q", deque, "", "last", ("assert last([1, 2]) == 2",))
+    assert judge.judge("def last(d: deque):\n    return deque(d).pop()", typed).passed
+    checked = Problem("r", "", "", "f", check="def check(candidate):\n    assert candidate(2) > 3")
+    assert [judge.judge(f"def f(x): return {n}", checked).passed for n in (3, 4)] == [False, True]
+
+
+def test_rows_of_a_program_are_tests_as_pairs_are(judge: Judge):
+    rows = [{"input": "2 5\n", "output": "7\n"}, {"input": "1 1\n", "output": "3"}]
+    verdicts = judge.judge("print(sum(map(int, input().split())))", rows)
+    assert [verdict.passed for verdict in verdicts.tests] == [True, False]
+
+
+def test_what_is_put_in_reaches_the_program_as_it_stands(judge: Judge):
+    for given in ("3\n\n", "x \t \n", "", "a\r\nb", "\n\n1"):
+        assert judge.judge("import sys\nprint(ascii(sys.stdin.buffer.read()))", [(given, ascii(given.encode()))]).passed
+
+
+def test_the_order_of_a_dict_is_its_own(judge: Judge):
+    program = "def f(names):\n    return {name: len(name) for name in names}"
+    tests = [
+        "assert list(f(['bb', 'a'])) == ['bb', 'a']",
+        "assert list(f(['bb', 'a'])) == ['a', 'bb']",
+        "assert str(f(['b', 'a'])) == \"{'b': 1, 'a': 1}\"",
+        "assert tuple(f(['bb', 'a']).values()) == (2, 1)",
+        "assert [key for key, _ in f(['b', 'a']).items()] == ['b', 'a']",
+        "assert f(['b', 'a']) == {'a': 1, 'b': 1}",
+    ]
+    assert [verdict.passed for verdict in judge.judge(program, tests).tests] == [True, False, True, True, True, True]
 
 
 @pytest.mark.parametrize(

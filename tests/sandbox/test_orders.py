@@ -79,17 +79,34 @@ VIEWS += ["list({}[0])", "sum({}[0])", "round({}[0],2)", "list(dict({}))", "tupl
 VIEWS += ["list({}[0]['a'])", "round(sum({}),1)"]
 
 
-def seen(view: str, value: object) -> str:
-    """What a view shows of a value, or the kind of its failure."""
+def seen(view: str, value: object, turn: int = 0) -> str:
+    """What a view shows of a value, whose dicts and sets are rotated, or the kind of its failure."""
     text = read_call(view.format("f(1)")).view or RETURNED
     try:
-        return encode(eval(bounded(text), expressions.names(is_view=True) | {RETURNED: in_order(value)}))
+        return encode(eval(bounded(text), expressions.names(True, turn) | {RETURNED: in_order(value, turn)}))
     except (TypeError, ValueError, LookupError) as error:
         return type(error).__name__
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("equals", EQUALS, ids=str)
-def test_values_that_are_equal_look_equal(view, equals):
+def test_values_that_are_equal_look_equal_where_no_order_is_seen(view, equals):
     assert len({encode(value) for value in equals}) == 1
-    assert len({seen(view, value) for value in equals}) == 1
+    looks = {seen(view, value) for value in equals}
+    for value in equals:
+        assert looks == {seen(view, value)} or seen(view, value) != seen(view, value, turn=1)
+
+
+ORDERED = ["list({})", "tuple({})[1]", "[k for k in {}]", "list({})[-1]", "str({})", "sorted({}, key=len)"]
+UNORDERED = ["sorted({})", "len({})", "max({})", "set({})", "sum(x == 'a' for x in {})", "'b' in {}", "len(set({}))"]
+VALUES = ["{'b': 1, 'a': 2, 'c': 2}", "{'a', 'b', 'c'}", "{'c': 1, 'b': 2, 'a': 3}.keys()"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_reference_gives_no_answer_that_depends_on_an_order(jail: SandboxPool, value):
+    program = f"def f(x):\n    return {value}"
+    calls = [[view.format("f(1)") for view in views] for views in (ORDERED, UNORDERED)]
+    jobs = [Job(program, tuple(each), is_reference=is_reference) for each in calls for is_reference in (True, False)]
+    ordered, ordered_of_program, unordered, _ = jail.execute(jobs)
+    assert {outcome.detail for outcome in ordered.outcomes} == {"something that depends on the order of a dict or set"}
+    assert all(outcome.value for outcome in (*ordered_of_program.outcomes, *unordered.outcomes))

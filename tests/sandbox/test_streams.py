@@ -8,7 +8,7 @@ from sandbox.host import streams
 from sandbox.host.progress import Progress
 from sandbox.host.protocol import Report
 from sandbox.inside.watch import NOT_CUT
-from sandbox.streams import MAX_COMPARED, encode_output, input_identity, normal_input
+from sandbox.streams import MAX_COMPARED, encode_output, input_identity
 
 SUM = "n = int(input())\nprint(sum(list(map(int, input().split()))[:n]))\n"
 NEAR = Tolerance(1e-7, 1e-7)
@@ -84,12 +84,6 @@ def test_long_outputs_of_the_same_tokens_are_one_however_they_are_spaced():
     assert encode_output(" " * 300_000 + "7" + "\n" * 300_000) == "[7]"
 
 
-@pytest.mark.parametrize("text", ["1 2", "1 2\n\n\n", "1 2  \r\n", "1 2\t\r"])
-def test_an_input_has_one_line_break_at_its_end_and_no_blanks_at_those_of_its_lines(text: str):
-    assert normal_input(text) == "1 2\n"
-    assert normal_input("a \n\n b" + text[3:]) == "a\n\n b\n"
-
-
 @pytest.mark.parametrize(
     ("spelled", "plain"),
     [
@@ -102,6 +96,9 @@ def test_an_input_has_one_line_break_at_its_end_and_no_blanks_at_those_of_its_li
         ("1" * 5_000, "1" * 5_000),
         ("0" * 100_000 + "x", "0" * 100_000 + "x"),
         ("\na b\n\nc", "a b c"),
+        ("[04,+5]\n(6 ,x7)", "[ 4 , 5 ] ( 6 , x7 )"),
+        ("8-3 8 -3", "8 - 3 8 -3"),
+        ("+" + "0" * 100_000 + "1.5x", "1 . 5x"),
     ],
 )
 def test_inputs_are_one_if_they_differ_in_blanks_and_spelled_numbers_alone(spelled: str, plain: str):

@@ -39,7 +39,7 @@ ONE_CALL = "\nWhere one call is enough: assert {entry_point}(arguments).method(a
 
 begun, read_begun, test_function_messages = function.begun, function.read_begun, refuse_test_functions
 read_program, suite_answer = function.read_program, function.suite_answer
-judged, view, golden_line = function.judged, function.view, function.golden_line
+view, golden_line = function.view, function.golden_line
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:

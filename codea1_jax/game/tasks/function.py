@@ -22,7 +22,6 @@ from codea1_jax.game.tasks.asking import (
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import plain_line
-from data_pipeline.imports import with_imports
 from data_pipeline.responses import paper_program, program_in, script_in
 from sandbox import SuiteTest, Test
 from sandbox.language import read_call
@@ -165,11 +164,6 @@ def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Su
 
 
 is_allowed = disclosed.is_allowed
-
-
-def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
-    """What the judge runs of a program: it may use what the question imports (`data_pipeline.imports`)."""
-    return problem.driven(with_imports(program, problem, helpers=helpers))
 
 
 def view(call: str) -> str:

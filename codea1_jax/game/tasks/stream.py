@@ -85,7 +85,7 @@ def golden_line(test: SuiteTest) -> str:
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
-    return test.call, streams.text_of(test.expected) or test.expected
+    return test.call, streams.text_of(test.expected)
 
 
 def read_program(response: str, problem: Problem, reading: Reading) -> str:
@@ -103,7 +103,7 @@ def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRu
             continue
         follows, stated = blocks[i + 1] if i + 1 < len(blocks) else ("", "")
         if follows == "output" or not rules.answers:
-            tests.append(SuiteTest(streams.normal_input(given), stated if rules.answers else ""))
+            tests.append(SuiteTest(given, stated if rules.answers else ""))
         else:
             rejected.append(RejectedTest(given[:MAX_REJECTED], "an input without an output"))
     return Suite(tuple(tests), tuple(rejected), len(rejected) if rules.junk_counts else 0)
@@ -115,10 +115,6 @@ def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Su
 
 def is_allowed(problem: Problem, call: str) -> bool:
     return True
-
-
-def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
-    return program
 
 
 def view(call: str) -> str:
