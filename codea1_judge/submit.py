@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from data_pipeline.responses import code_blocks
+from data_pipeline.responses import code_blocks, last_program, program_in
 from data_pipeline.source_code import function_under_test, parse
 from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
 from sandbox.remote import wire
@@ -48,7 +48,7 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
         program = _program_in(completion)
         cases = yield from _runs(test, program, limits, bool(extra.get("run_all_cases")))
     accepted = all(case["passed"] for case in cases)
-    return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program, "tests": cases}
+    return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program.removesuffix("\n"), "tests": cases}
 
 
 def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
@@ -86,14 +86,11 @@ def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
 
 
 def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str = "") -> str:
-    """The first block of Python, else the first of any kind.
-
-    A text without blocks is the program; it continues the question if it lacks the function of that name.
-    """
-    blocks = code_blocks(completion)
-    if blocks:
-        return next((block.text for block in blocks if block.is_python), blocks[0].text).removesuffix("\n")
-    return completion if row is None or f"def {name}" in completion else f"{row.get('content')}\n{completion}"
+    """As everywhere (`data_pipeline.responses`); a text without blocks that lacks the function follows the question."""
+    if row is None:
+        return last_program(completion)
+    continues = f"def {name}" not in completion and not code_blocks(completion)
+    return f"{row.get('content')}\n{completion}" if continues else program_in(completion, name)
 
 
 def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:

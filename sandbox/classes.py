@@ -12,12 +12,14 @@ is executed here.
 import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sandbox.inside.nodes import Signature
 from sandbox.syntax import is_call_of, parse_expression
 
 DRIVER = "run_calls"
 MAX_CALLS = 50  # of one object; what follows is not read
+MAX_NODES = 200_000  # syntax nodes that names stand for, wherever they are used; what follows is not read
 
 _OBJECT = "made"  # what a test that is written out calls its object
 _TEXT = """
@@ -42,7 +44,7 @@ def rewritten(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
     for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Name) and node.id == DRIVER:
             node.id = f"_{DRIVER}"  # which no test may call
-    return _Block(name, frozenset()).read(statements)
+    return _Block(name, frozenset(), _Room(MAX_NODES)).read(statements)
 
 
 def spelled(call: str, stated: str, name: str) -> str:
@@ -72,15 +74,35 @@ def methods(call: str) -> list[str]:
     return [_parts(each)[0] for each in calls.elts] if isinstance(calls, ast.List) else []
 
 
+@dataclass
+class _Room:
+    """How many nodes may still be put where names stand for them."""
+
+    left: int
+
+    def take(self, nodes: int) -> bool:
+        self.left -= nodes
+        return self.left >= 0
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """An expression, and how many nodes it has with those that names in it stand for."""
+
+    tree: ast.expr
+    size: int
+
+
 class _Block:
     """Reads the statements of one block in order. fixed: names that have one value wherever they stand in it."""
 
-    def __init__(self, name: str, fixed: frozenset[str]) -> None:
+    def __init__(self, name: str, fixed: frozenset[str], room: _Room) -> None:
         self._name = name
         self._fixed = fixed | _BUILTINS
-        self._objects: dict[str, list[ast.expr]] = {}  # by name: what it was made with, then its calls
-        self._values: dict[str, ast.expr] = {}  # of names that stand for expressions without names
-        self._results: dict[str, ast.expr] = {}  # of names that stand for what a call returned
+        self._room = room
+        self._objects: dict[str, list[_Sized]] = {}  # by name: what it was made with, then its calls
+        self._values: dict[str, _Sized] = {}  # of names that stand for expressions without names
+        self._results: dict[str, _Sized] = {}  # of names that stand for what a call returned
 
     def read(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [each for statement in statements for each in self._read(statement)]
@@ -116,7 +138,7 @@ class _Block:
 
     def _inner(self, fixed: set[str], body: list[ast.stmt]) -> list[ast.stmt]:
         fixed -= {name for statement in body for name in _stored(statement)}
-        return _Block(self._name, frozenset(fixed)).read(body) or [ast.Pass()]
+        return _Block(self._name, frozenset(fixed), self._room).read(body) or [ast.Pass()]
 
     def _assign(self, target: str, value: ast.expr, statement: ast.Assign) -> Iterator[ast.stmt]:
         made = self._tuple_of(value) if is_call_of(value, self._name) else None
@@ -130,7 +152,7 @@ class _Block:
             self._results[target] = result
         else:
             if self._is_closed(value):
-                self._values[target] = value
+                self._values[target] = _Sized(value, _size(value))
             yield statement
 
     def _looked_at(self, node: ast.expr) -> ast.expr:
@@ -146,13 +168,14 @@ class _Block:
                 node.operand = self._looked_at(value)
             case ast.BinOp(left=left, right=right):
                 node.left, node.right = self._looked_at(left), self._looked_at(right)
-            case ast.Name(id=name) if name in self._results:
-                return self._results[name]
+            case ast.Name(id=name) if name in self._results and self._room.take(self._results[name].size):
+                return self._results[name].tree
             case ast.Call():
-                return self._noted(node) or node
+                result = self._noted(node)
+                return result.tree if result else node
         return node
 
-    def _noted(self, node: ast.expr) -> ast.expr | None:
+    def _noted(self, node: ast.expr) -> _Sized | None:
         """A call of an object's method as one of `DRIVER`, noted as done; None where it is anything else."""
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=thing), attr=method)) if thing in self._objects:
@@ -164,14 +187,24 @@ class _Block:
         arguments = self._tuple_of(node)
         if method.startswith("_") or arguments is None or not 0 < len(calls) <= MAX_CALLS:
             return None
-        calls.append(ast.Tuple([ast.Constant(method), arguments], ast.Load()))
-        return ast.Call(ast.Name(DRIVER, ast.Load()), [calls[0], ast.List(calls[1:], ast.Load())], [])
+        calls.append(_Sized(ast.Tuple([ast.Constant(method), arguments.tree], ast.Load()), arguments.size))
+        size = sum(each.size for each in calls)
+        if not self._room.take(size):
+            return None
+        made, *done = [each.tree for each in calls]
+        return _Sized(ast.Call(ast.Name(DRIVER, ast.Load()), [made, ast.List(done, ast.Load())], []), size)
 
-    def _tuple_of(self, call: ast.Call) -> ast.expr | None:
+    def _tuple_of(self, call: ast.Call) -> _Sized | None:
         if not _is_plain(call):
             return None
-        bound = [self._values.get(each.id, each) if isinstance(each, ast.Name) else each for each in call.args]
-        return ast.Tuple(bound, ast.Load()) if all(map(self._is_closed, bound)) else None
+        bound, size = [], 0
+        for argument in call.args:
+            value = self._values.get(argument.id) if isinstance(argument, ast.Name) else None
+            if value is None and not self._is_closed(argument):
+                return None
+            bound.append(value.tree if value else argument)
+            size += value.size if value else _size(argument)
+        return _Sized(ast.Tuple(bound, ast.Load()), size)
 
     def _is_closed(self, value: ast.expr) -> bool:
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
@@ -191,6 +224,10 @@ class _Block:
 
 
 _BUILTINS = frozenset(dir(builtins))
+
+
+def _size(tree: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(tree))
 
 
 def _stored(tree: ast.AST) -> set[str]:

@@ -1,7 +1,9 @@
-"""Which calls a question allows: those that every right program can be called by.
+"""Which calls and inputs a question allows: those that every right program can be called by, or reads.
 
 A question that does not state the names of its parameters leaves them to the program, and one that does not mention an
-optional parameter of the reference (``memo={}``) leaves it out. A test that counts on either fails right programs.
+optional parameter of the reference (``memo={}``) leaves it out. A test that counts on either fails right programs. So
+does one of a method that only the reference has, and an input in other lines than the golden ones: the reference may
+take it by `read().split()`, and others line by line.
 """
 
 from __future__ import annotations
@@ -12,9 +14,14 @@ from functools import lru_cache
 from itertools import accumulate
 
 from data_pipeline import Problem
+from data_pipeline.golden import read_golden_tests
+from sandbox import classes
 from sandbox.syntax import parse_expression, parse_module
 
 _MAX_KEPT = 4_096
+_SEVERAL = 3  # golden inputs that do not agree by chance
+_ODD_BLANK = re.compile(r"[^\S \n]|  |^ | $", re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`|\b\w+(?=\()|(?<=\w\.)\w+|(?<=[\"'])\w+(?=[\"'])")
 
 
 def is_allowed(problem: Problem, call: str) -> bool:
@@ -30,6 +37,55 @@ def is_allowed(problem: Problem, call: str) -> bool:
     most = _most_arguments(problem, names)
     count = _count(made.args)
     return most is None or (count is not None and count + len(made.keywords) <= most)
+
+
+def are_methods(problem: Problem, call: str) -> bool:
+    """Whether the question writes every method that a test calls as code, or a golden test calls it."""
+    return _methods(problem).issuperset(classes.methods(call))
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _methods(problem: Problem) -> frozenset[str]:
+    written = _CODE.findall(problem.described)
+    golden = [name for test in read_golden_tests(problem) for name in classes.methods(test.call)]
+    return frozenset(re.findall(r"\w+", " ".join(written))).union(golden)
+
+
+def is_laid_out(problem: Problem, given: str) -> bool:
+    """Whether an input is in lines as the golden ones are: of their number, and with as many words in the first one,
+    where all of several agree; of more than one, where all have more; and without blanks that none of them has.
+    """
+    golden, own = _golden_layouts(problem), _Layout(given)
+    if not golden:
+        return True
+    if (own.has_odd_blanks and not any(each.has_odd_blanks for each in golden)) or (
+        own.has_empty_lines and not any(each.has_empty_lines for each in golden)
+    ):
+        return False
+    if len(golden) >= _SEVERAL and len({sum(each.words) for each in golden}) > 1:
+        for of in (_Layout.lines, _Layout.first):
+            if len({of(each) for each in golden}) == 1 and of(own) != of(golden[0]):
+                return False
+    return own.lines() > 1 or any(each.lines() == 1 for each in golden)
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _golden_layouts(problem: Problem) -> tuple[_Layout, ...]:
+    return tuple(_Layout(test.call) for test in read_golden_tests(problem))
+
+
+class _Layout:
+    def __init__(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").removesuffix("\n")
+        self.words = [len(line.split()) for line in text.split("\n")]
+        self.has_empty_lines = 0 in self.words
+        self.has_odd_blanks = _ODD_BLANK.search(text) is not None
+
+    def lines(self) -> int:
+        return len(self.words)
+
+    def first(self) -> int:
+        return self.words[0]
 
 
 @lru_cache(maxsize=_MAX_KEPT)

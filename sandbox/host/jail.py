@@ -13,6 +13,7 @@ from sandbox.host import entrance
 from sandbox.host.cgroup import PROCESSES
 from sandbox.host.interpreter import find_interpreter, in_private_folder, readable_in_jail
 from sandbox.host.seccomp import POLICY
+from sandbox.inside import stream
 from sandbox.jobs import SandboxUnavailable
 
 BackendName = Literal["auto", "nsjail", "process"]
@@ -136,6 +137,7 @@ def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
     for source, place in mounts:
         flags += ["-R", f"{source}:{place}"]
     flags += ["-m", f"none:{_SCRATCH}:tmpfs:{_SCRATCH_OPTIONS}", "-D", _SCRATCH]
+    flags += ["-s", f"{_SCRATCH}/stdin:{stream.STDIN}"]
     for name, value in (_ENVIRONMENT | {"HOME": _SCRATCH}).items():
         flags += ["-E", f"{name}={value}"]
     return flags

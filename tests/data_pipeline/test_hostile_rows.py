@@ -5,6 +5,7 @@ import json
 import pytest
 from packed import packed
 
+from data_pipeline.golden import stream_line
 from data_pipeline.reading import load
 from data_pipeline.sources import find_format
 
@@ -106,6 +107,15 @@ def test_each_line_of_json_that_python_cannot_read_is_refused(tmp_path):
     loaded = load(str(tmp_path / "rows.jsonl"))
     assert [problem.id for problem in loaded.problems] == ["1"]
     assert len(loaded.refused) == len(bad)
-    (tmp_path / "rows.json").write_text(bad[0])
-    with pytest.raises(ValueError, match=r"rows.json: not readable as json: Exceeds the limit"):
+    (tmp_path / "rows.json").write_text(bad[0][:-1])
+    with pytest.raises(ValueError, match=r"rows.json: not readable as json: "):
         load(str(tmp_path / "rows.json"))
+
+
+def test_integers_of_any_length_are_read_where_they_are_text(tmp_path):
+    long = "7" * 9_000
+    tests = f'[{{"input": {long}, "output": [{long}, 1]}}]'
+    row = '{"id": "1", "question": "?", "solution": "print(1)", "tests": ' + tests + "}"
+    (tmp_path / "rows.jsonl").write_text(row)
+    (problem,) = load(str(tmp_path / "rows.jsonl")).problems
+    assert problem.golden_tests == (stream_line(long, f"{long}\n1"),)

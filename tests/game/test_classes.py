@@ -1,5 +1,6 @@
 """Tests of classes: read from statements, and judged as calls of a function behind every program."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -199,3 +200,30 @@ def test_prompts_state_the_form_in_which_suites_are_read():
         call("(1,)", "('method', (1,))", "('method', (1,))"),
         call("(1,)", "('method', (1,))"),
     ]
+
+
+def test_methods_are_those_that_the_question_writes_as_code_or_golden_tests_call():
+    prose = "Write a class Tally. Its `add` takes a word; count the hits and return the most frequent. Use t.reset()."
+    problem = Problem("tally", prose, "", "Tally", (f"assert {call('()', FIRST)} == 1",), task=Task.CLASS)
+    allowed = [name for name in ("add", "reset", "push", "count", "hits", "most") if is_called(problem, name)]
+    assert allowed == ["add", "reset", "push"]
+
+
+def is_called(problem, name):
+    return task.is_allowed(problem, call("()", f"({name!r}, ())"))
+
+
+@pytest.mark.parametrize(
+    "uses", ["assert S(x).f({many})==0\n", "s = S(x)\nr = s.f(x)\n{r}", "s = S()\n{calls}assert s.f()==0\n"]
+)
+def test_reading_a_suite_takes_time_in_proportion_to_its_length(uses):
+    """Names that stand for much, used many times, cost no more than the bound on what they stand for."""
+
+    def seconds(size):
+        parts = {"many": "x," * (size // 4), "r": "assert r==1\n" * (size // 24), "calls": "s.f(x)\n" * (size // 14)}
+        text = f"x=[{'0,' * (size // 4)}]\n" + uses.format(**parts)
+        started = time.process_time()
+        task.suite_in(text, PROBLEM)
+        return time.process_time() - started
+
+    assert seconds(80_000) < 20 * max(seconds(8_000), 0.05)

@@ -171,6 +171,32 @@ def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
     assert [program.valid for program in question.programs] == [True, True, False, True]
 
 
+@pytest.mark.parametrize(
+    ("given", "is_allowed"),
+    [
+        ("4\n1 2 3 4\n", True),
+        ("1\n5", True),
+        ("2\n\n1 2\n", False),  # an empty line
+        ("2\n1\t2\n", False),
+        ("2\n1  2\n", False),
+        ("2 \n1 2\n", False),
+        ("2 1 2\n", False),  # all on one line
+        ("2 1\n2\n", False),  # other words in the first line
+        ("2\n1\n2\n", False),  # another number of lines
+    ],
+)
+def test_an_input_is_laid_out_as_the_golden_ones_are(given, is_allowed):
+    golden = tuple(stream_line(each, "?") for each in ("2\n1 2\n", "3\n4 5 6\n", "1\n9\n"))
+    assert stream.is_allowed(replace(PROBLEM, golden_tests=golden), given) is is_allowed
+    assert stream.is_allowed(PROBLEM, given)  # which states no layout
+
+
+def test_golden_inputs_that_differ_in_layout_allow_what_each_has():
+    golden = tuple(stream_line(each, "?") for each in ("1 2\n", "3\n\n4 5\n", "7\t8\n9\n"))
+    problem = replace(PROBLEM, golden_tests=golden)
+    assert all(stream.is_allowed(problem, given) for given in ("5\n", "1\t2\n\n3\n", "1 2 3\n4\n5\n6\n"))
+
+
 # --- checkers --------------------------------------------------------------------------------------------------
 
 CHECKER = """

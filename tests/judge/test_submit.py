@@ -118,7 +118,8 @@ def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, pr
 @pytest.mark.parametrize(
     ("completion", "accepted"),
     [
-        ("```python\nprint(4)\n```\nor\n```python\nprint(5)\n```", True),
+        ("```python\nprint(5)\n```\nor better\n```python\nprint(4)\n```", True),
+        ("<think>\n```python\nprint(4)\n```\n</think>\n```python\nprint(5)\n```", False),
         ("```\n5\n```\n```py\nprint(4)\n```", True),
         ("```python\nprint(5)\n```\n```\nprint(4)\n```", False),
         ("```bash\nprint(4)\n```", True),
@@ -127,7 +128,7 @@ def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, pr
         ("Print 4.", False),
     ],
 )
-def test_the_program_is_read_from_a_response_as_by_sandbox_fusion(service: str, completion: str, accepted: bool):
+def test_the_program_is_read_from_a_response_as_at_every_other_door(service: str, completion: str, accepted: bool):
     assert ask(service, completion, DOUBLE | {"test": [case("2", "4")]})[1]["accepted"] is accepted
 
 

@@ -27,7 +27,7 @@ def end_of(statement: ast.stmt, pool: SandboxPool) -> str:
     test = parse_test(statement, "f")
     if isinstance(test, Rejected):
         return "rejected"
-    reference, stated = pool.execute([Job(REFERENCE, (test.call,)), Job("", (test.stated,))])
+    reference, stated = pool.execute([Job(REFERENCE, (test.call,), is_reference=True), Job("", (test.stated,))])
     return comparison(reference.outcomes[0], stated.outcomes[0].value)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from functools import partial
 
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
+from codea1_jax.game import disclosed
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks import function
@@ -98,7 +98,4 @@ def _rewritten(statements: Sequence[ast.stmt], name: str) -> Sequence[ast.stmt]:
         return ()
 
 
-def is_allowed(problem: Problem, call: str) -> bool:
-    """Whether the question names every method that a test calls: other right programs may have no other."""
-    words = frozenset(re.findall(r"\w+", problem.described))
-    return all(method in words for method in classes.methods(call))
+is_allowed = disclosed.are_methods

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
+from codea1_jax.game import disclosed
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
 from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import (
@@ -113,8 +114,7 @@ def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Su
     return read_suite(text, problem, "commonmark", rules)
 
 
-def is_allowed(problem: Problem, call: str) -> bool:
-    return True
+is_allowed = disclosed.is_laid_out
 
 
 def view(call: str) -> str:
