@@ -50,4 +50,3 @@ class OffloadConfig(Section):
     """What waits in the hosts' memory while it is not used; it moves there and back once or twice a step."""
 
     optimizer: bool = Field(default=False, description="the moments of a policy, except during its optimizer updates")
-    reference: bool = Field(default=False, description="the reference, except for its log-probabilities")

@@ -127,8 +127,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _fits_adapters(self) -> Config:
-        if self.lora is not None and self.offload.reference:
-            raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
         if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
         return self

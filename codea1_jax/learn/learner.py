@@ -117,7 +117,7 @@ class Learner:
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
             del policy  # whose arrays are donated
         if self.objective.kl:
-            frozen = in_device_memory(shared if own_reference is None else own_reference)
+            frozen = shared if own_reference is None else own_reference
             packed = [self._score(batches, frozen, "reference_logprobs", wait) for batches in packed]
         rate = float(self._learning_rate(int(state.step)))
         computed = []

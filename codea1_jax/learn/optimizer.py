@@ -86,11 +86,7 @@ def initial_state(params: Params, optimizer: optax.GradientTransformation) -> Po
 
 
 def at_rest(state: PolicyState, offload: OffloadConfig) -> PolicyState:
-    if offload.optimizer:
-        state = replace(state, opt_state=in_host_memory(state.opt_state))
-    if offload.reference:
-        state = replace(state, reference=in_host_memory(state.reference))
-    return state
+    return replace(state, opt_state=in_host_memory(state.opt_state)) if offload.optimizer else state
 
 
 def frozen(params: Params, dtype: DTypeLike) -> Params:

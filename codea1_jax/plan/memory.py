@@ -56,10 +56,9 @@ def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
 
 
 def resident(run: PlannedRun) -> float:
-    offload, state = run.config.offload, state_bytes(run.config, run.shapes)
-    moments = 0 if offload.optimizer else state.moments
-    references = 0 if offload.reference else state.references + state.shared
-    return (state.policies + moments + references) / run.shards
+    state = state_bytes(run.config, run.shapes)
+    moments = 0 if run.config.offload.optimizer else state.moments
+    return (state.policies + moments + state.references + state.shared) / run.shards
 
 
 def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float]:

@@ -47,7 +47,7 @@ from codea1_jax.rollout.decode import (
 )
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
 from codea1_jax.rollout.sampling import Controls
-from codea1_jax.runtime.offload import in_device_memory, in_host_memory
+from codea1_jax.runtime.offload import in_device_memory
 
 EOS = (-1,)  # which token ends a response changes nothing that is compiled but a number
 SCORERS: dict[str, Kind] = {"old": "score-old", "ref": "score-ref"}
@@ -79,8 +79,7 @@ def bytes_at_rest(state: PolicyState, offload: OffloadConfig) -> int:
 
     The shapes do not tell: GPUs that are not there know no memory but their own.
     """
-    moments = None if offload.optimizer else state.opt_state
-    return device_bytes(replace(state, opt_state=moments, reference=None if offload.reference else state.reference))
+    return device_bytes(replace(state, opt_state=None) if offload.optimizer else state)
 
 
 def outputs(function: Any, *arguments: Any) -> Any:
@@ -104,9 +103,8 @@ def make_programs(run: PlannedRun, mesh: Mesh, names: Sequence[ProgramName] | No
         same = next((other for other in shared if config.models[other] == config.models[name]), None)
         shared[name] = None if same is None else shared[same]
         if same is None and learning.keeps_initial_weights(name):
-            initial = abstract_sharded(model.clone(param_dtype=model.dtype), mesh)
-            shared[name] = in_host_memory(initial) if config.offload.reference else initial
-            always += 0 if config.offload.reference else device_bytes(initial)
+            shared[name] = abstract_sharded(model.clone(param_dtype=model.dtype), mesh)
+            always += device_bytes(shared[name])
     held = {
         name: state.params if config.lora is None else with_adapters(shared[name], flatten(state.params))
         for name, state in states.items()
@@ -212,10 +210,9 @@ def _learning(
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, is_scored in scored.items() if is_scored):
-        waits = which == "ref" and offload.reference
-        resident = always - (0 if waits else device_bytes(scorers[which])) + waiting
+        resident = always - device_bytes(scorers[which]) + waiting
         for name, batch in programs_of(SCORERS[which]):
-            yield Program(name, jitted.logprobs.lower, (in_device_memory(scorers[which]), batch), resident)
+            yield Program(name, jitted.logprobs.lower, (scorers[which], batch), resident)
     base = None if lora is None else shared
     total = outputs(jitted.empty, state.params)
     resident = always - device_bytes((state.params, base)) + waiting

@@ -7,7 +7,6 @@ from codea1_jax.models.decoder import Params
 from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.runtime.fingerprint import digest
-from codea1_jax.runtime.offload import in_host_memory
 from codea1_jax.training.convert import StoredPolicy, own_start
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state, unpack_state
@@ -71,6 +70,4 @@ def resume(training: Training, run: RunDir) -> State:
 
 
 def _first_state(training: Training, policies: Mapping[str, Any], reference: Params | None) -> State:
-    if training.policies.learning.config.offload.reference:
-        reference = in_host_memory(reference)
     return State(step=0, policies=policies, reference=reference, book={}, data=training.loader().get_state())

@@ -12,21 +12,20 @@ SMALL = ("model.pretrained=null", "data.source=micro", "prompts=plain", "eval.da
 SHAPE = "{hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 4, num_kv_heads: 2, head_dim: 64}"
 
 
-def test_moments_and_the_reference_that_wait_elsewhere_are_not_resident():
+def test_moments_that_wait_elsewhere_are_not_resident():
     hardware, resident = find_hardware("h100:1"), {}
     for offloaded in ("false", "true"):
-        settings = (f"offload={{optimizer: {offloaded}, reference: {offloaded}}}", f"model.architecture={SHAPE}")
+        settings = (f"offload.optimizer={offloaded}", f"model.architecture={SHAPE}")
         config = load(Config, "1.5b/a1_h100x1", [*SMALL, *settings, "rollout.cache_tokens=40000"])
         run = make_planned_run(config, hardware)
         devices = absent_gpus(hardware)
         programs = make_programs(run, make_mesh(config.mesh, devices))
         resident[offloaded] = {str(program.name): program.resident for program in programs}
-    moments, reference = 8 * parameters(run.model), 2 * parameters(run.model)
+    moments = 8 * parameters(run.model)
 
     def freed(phase: str) -> int:
         return resident["false"][phase] - resident["true"][phase]
 
-    assert abs(freed("decode code") - 2 * moments - reference) < 100  # steps that are counted in moments
-    assert abs(freed("gradient test") - 2 * moments - reference) < 100
-    assert abs(freed("score-ref test") - 2 * moments) < 100  # the reference is there, as an argument
-    assert abs(freed("update test") - moments - reference) < 100  # so are the policy's own moments
+    assert abs(freed("decode code") - 2 * moments) < 100  # steps that are counted in moments
+    assert abs(freed("gradient test") - 2 * moments) < 100
+    assert abs(freed("update test") - moments) < 100  # the policy's own are there, as an argument
