@@ -17,7 +17,12 @@ class BadRow(ValueError):
 
 def one_line(error: Exception | str) -> str:
     """The message of an error, cut where it is very long."""
-    return " ".join(str(error).split())[:_LONGEST_REASON]
+    return visible(" ".join(str(error).split())[:_LONGEST_REASON])
+
+
+def visible(text: str) -> str:
+    """A text as a terminal may show it: what it would obey, or cannot show, is spelled as Python spells it."""
+    return "".join(each if each.isprintable() or each in "\t\n" else repr(each)[1:-1] for each in text)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from data_pipeline.golden import (
     read_golden_test,
     read_golden_tests,
 )
-from data_pipeline.problem import BadRow, Problem, Row, one_line
+from data_pipeline.problem import BadRow, Problem, Row, one_line, visible
 from data_pipeline.row_format import Format
 from data_pipeline.rows import SUFFIXES, conversation, identifier, number, read_rows, text
 from data_pipeline.source_code import classes, entry_function, functions, parse
@@ -101,7 +101,7 @@ def _unsolved(row: Row | BadRow) -> Problem:
         task = Task.CLASS
     tolerance = _tolerance(row)
     return Problem(
-        id=text(row, "id"),
+        id=visible(text(row, "id")),
         question=text(row, "question"),
         solution="",
         entry_point=name,

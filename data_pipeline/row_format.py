@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from data_pipeline.problem import BadRow, Loaded, Problem, Refusal, Row, one_line
+from data_pipeline.problem import BadRow, Loaded, Problem, Refusal, Row, one_line, visible
 
 _MOST_SECONDS = 600
 _MOST_MEMORY_MB = 1 << 16
@@ -40,7 +40,7 @@ class Format:
             try:
                 if isinstance(row, BadRow):
                     raise row
-                name = self.id_of(row)
+                name = visible(self.id_of(row))
                 if name in problems:
                     raise BadRow(f"row {number} has the id of an earlier row")
                 difficulty = self.difficulty_of and self.difficulty_of(row)

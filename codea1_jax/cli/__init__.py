@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import TextIO, cast
 
 from codea1_jax.cli._arguments import Parser, unknown_options
-from codea1_jax.cli._output import Output, ReaderGone, in_words
+from codea1_jax.cli._output import Output, ReaderGone, in_words, say
 from codea1_jax.cli._runtime import (
     BAD_INPUT,
     DONE,
@@ -60,12 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(sys.argv[1:] if arguments is None else arguments)
         except UserError as error:
-            print(f"codea1: {error}", file=sys.stderr)
+            say(f"codea1: {error}")
             return BAD_INPUT
         except ReaderGone:
             return DONE
         except KeyboardInterrupt:
-            print("codea1: stopped", file=sys.stderr)
+            say("codea1: stopped")
             return STOPPED
         finally:
             with suppress(ReaderGone, OSError):  # of --help
@@ -86,13 +86,13 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SandboxUnavailable as error:
-        print(f"codea1: {error}", file=sys.stderr)
+        say(f"codea1: {error}")
         return BAD_INPUT
     except (OSError, SandboxError, FloatingPointError) as error:
-        print(f"codea1: {in_words(error)}", file=sys.stderr)
+        say(f"codea1: {in_words(error)}")
         return FAILED
     except Interrupted as error:
-        print(f"codea1: stopped by {error}; continue with: {_resuming(words)}", file=sys.stderr)
+        say(f"codea1: stopped by {error}; continue with: {_resuming(words)}")
         return STOPPED
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from codea1_jax.cli._arguments import blamed_on
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.console import print_table, progress_bar, results_table
 from codea1_jax.common.errors import UserError
@@ -108,9 +109,9 @@ class Evaluation:
         else:
             _print_results(whole, measured=measured)
             if measured:
-                print(f"codea1: everything is in {self.journal.path}", file=sys.stderr)
+                say(f"codea1: everything is in {self.journal.path}")
             else:
-                print("codea1: nothing was measured: no problem of --data is left", file=sys.stderr)
+                say("codea1: nothing was measured: no problem of --data is left")
         return DONE if measured else BAD_INPUT
 
 
@@ -205,13 +206,13 @@ def _print_results(results: Mapping[str, Any], *, measured: bool) -> None:
     verbs = {"refused": "not read", "dropped_tests": "a test was left out"}
     for name in ("unsound", "missing_dependencies", *verbs):
         for task, reason in results.get(name, {}).items():
-            print(f"{verbs.get(name, 'cannot be judged')}: {task}: {reason}", file=sys.stderr)
+            say(f"{verbs.get(name, 'cannot be judged')}: {task}: {reason}")
     if packages := results.get("missing_packages"):
         listed = ", ".join(f"{name} ({counted(count, 'problem')})" for name, count in packages.items())
-        print(f"the judge's Python lacks: {listed}; see --environment", file=sys.stderr)
+        say(f"the judge's Python lacks: {listed}; see --environment")
     for name in ("without_samples", "unknown_samples"):
         if results.get(name):
-            print(f"{name.replace('_', ' ')}: {', '.join(results[name])}", file=sys.stderr)
+            say(f"{name.replace('_', ' ')}: {', '.join(results[name])}")
 
 
 def _sha256(*paths: Path) -> str:

@@ -2,9 +2,17 @@
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+
+def say(text: str) -> None:
+    """Prints on standard error, with what others have written, such as ids, as a terminal may show it."""
+    from data_pipeline.problem import visible
+
+    print(visible(text), file=sys.stderr)
 
 
 class ReaderGone(Exception):

@@ -1,8 +1,8 @@
 import argparse
-import sys
 from pathlib import Path
 
 from codea1_jax.cli._evaluation import load_data
+from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import naming
@@ -55,4 +55,4 @@ def _write_pytest(source: str, destination: Path) -> None:
         rows = [problem_files.row(problem) for problem in load_data(source).problems]
     left_out = pytest_files.write(rows, destination)
     if left_out:
-        print(f"codea1: left out, without tests that plain Python can run: {', '.join(left_out)}", file=sys.stderr)
+        say(f"codea1: left out, without tests that plain Python can run: {', '.join(left_out)}")

@@ -3,12 +3,12 @@ import math
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import jax
 
+from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.chips import CHIPS, GIB, Hardware, cpu_hardware, find_hardware, hardware_of
 from codea1_jax.common.console import log_to_stderr
@@ -116,13 +116,13 @@ def _hardware(name: str | None) -> Hardware:
 
 def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
     loaded = load_problems(source, "--data")
-    print(f"running the references of {counted(len(loaded.problems), 'question')}", file=sys.stderr)
+    say(f"running the references of {counted(len(loaded.problems), 'question')}")
     with make_judge(judge) as running:
         loaded = drop_unsound(loaded, running)
     for refusal in loaded.refused[:SHOWN]:
-        print(f"refused: {refusal.id}: {refusal.reason}", file=sys.stderr)
+        say(f"refused: {refusal.id}: {refusal.reason}")
     if len(loaded.refused) > SHOWN:
-        print(f"and {len(loaded.refused) - SHOWN} more: codea1 data validate {shlex.quote(source)}", file=sys.stderr)
+        say(f"and {len(loaded.refused) - SHOWN} more: codea1 data validate {shlex.quote(source)}")
     return loaded.problems
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from codea1_jax.cli._arguments import add_judge, blamed_on, positive
 from codea1_jax.cli._evaluation import draw_from, make_pool
+from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.words import counted
 from codea1_jax.evals.collaboration import Survivor, solve
 from data_pipeline import Problem, problem_files
+from data_pipeline.problem import visible
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +46,9 @@ def _run(options: argparse.Namespace) -> int:
         for problem in problems:
             survivors = solved[problem.id] = solve(problem, coder, tester, options.n, judge)
             if not options.json:
-                print(f"{problem.id}: {_explained(problem, survivors)}", file=sys.stderr)
-                print(survivors[0].program.rstrip("\n"))
+                say(f"{problem.id}: {_explained(problem, survivors)}")
+                program = survivors[0].program.rstrip("\n")
+                print(visible(program) if sys.stdout.isatty() else program)
     if options.json:
         print(json.dumps({name: [asdict(each) for each in survivors] for name, survivors in solved.items()}))
     return DONE

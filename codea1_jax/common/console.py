@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from codea1_jax.common.activity import shown_by
+from data_pipeline.problem import visible
 
 WIDE = 10_000  # columns, more than any table has
 LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads
@@ -25,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
     """Looks standard error up at every record, so that lines go above a progress bar that has captured it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr

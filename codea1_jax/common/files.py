@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from yaml import YAMLError
+
 from codea1_jax.common.errors import UserError
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
@@ -53,13 +55,27 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}, line {number}: not JSON ({error})") from error
+    with blamed_on_file(f"{path}, line {number}"):
+        return _object(line)
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    value = json.loads(text)
     if not isinstance(value, dict):
-        raise UserError(f"{path}, line {number}: not a JSON object")
+        raise ValueError("not a JSON object")
     return value
+
+
+@contextmanager
+def blamed_on_file(name: Path | str) -> Iterator[None]:
+    """Inside it, whatever the content of a file makes fail is a UserError that names the file: others write it."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, YAMLError) as error:
+        if isinstance(error, UserError):
+            raise
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise UserError(f"{name}: {kind}{' '.join(str(error).split())}") from error
 
 
 def checked(path: Path) -> Path:
@@ -76,12 +92,5 @@ def checked(path: Path) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(checked(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: not JSON ({error}); download it again") from error
-    if not isinstance(document, dict):
-        raise UserError(f"{path}: not a JSON object")
-    return document
+    with blamed_on_file(path):
+        return _object(checked(path).read_bytes())

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.common.files import checked, read_json
+from codea1_jax.common.files import blamed_on_file, checked, read_json
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer, abstract_params, flatten
 from codea1_jax.models.families import read_architecture, write_architecture
@@ -64,13 +64,8 @@ def read_config(directory: Path) -> Architecture:
     path = directory / "config.json"
     if not path.exists():
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
-    document = read_json(path)
-    try:
-        return read_architecture(document)
-    except KeyError as error:
-        raise UserError(f"{path}: no {error}") from error
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: {error}") from error
+    with blamed_on_file(path):
+        return read_architecture(read_json(path))
 
 
 def write_config(

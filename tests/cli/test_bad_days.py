@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from full_disk import file_size_limit
 from tiny_run import ROOT, first_run, train_arguments
 
 from codea1_jax import cli
-from codea1_jax.common.console import print_table, results_table
+from codea1_jax.common.console import log_to_stderr, print_table, results_table
 
 
 @pytest.fixture(autouse=True)
@@ -67,30 +68,50 @@ def test_a_checkpoint_with_overwritten_bytes_is_reported_as_damaged_in_one_line(
 # --- reports and data ---------------------------------------------------------------------------------
 
 
-def test_a_report_leaves_out_what_is_damaged_and_names_it(run_copy, capsys):
-    rollouts = run_copy / "rollouts"
-    whole = (rollouts / "step_000001.jsonl").read_bytes()
-    (rollouts / "step_000001.jsonl").write_bytes(whole[: len(whole) - 100])  # as a full disk leaves it
-    (rollouts / "step_000002.jsonl").write_bytes(b'\xff\xfe\n{"question_id": 1}\n[]\n')
-    metrics = (run_copy / "metrics.jsonl").read_text().splitlines(keepends=True)
-    metrics[1:1] = ["nonsense\n", '{"kind": "train", "step": "one"}\n', '{"step": NaN}\n']
-    (run_copy / "metrics.jsonl").write_text("".join(metrics))
-    (run_copy / "config.yaml").write_text("train: [\n")
-    (run_copy / "summary.json").write_text("{")
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("rollouts/step_000004.jsonl", b'{"question_id": ["a"], "programs": []}\n'),
+        ("rollouts/step_000002.jsonl", b'{"question_id": "a", "programs": [1e999]}\n'),
+        ("rollouts/step_000001.jsonl", b"\xff\xfe\n"),
+        ("rollouts/step_000002.jsonl", b'{"programs": []}\n'),
+        ("metrics.jsonl", b'{"kind": "train", "step": 1' + b"0" * 400 + b"}\n"),
+        ("metrics.jsonl", b'{"kind": "train", "step": 1' + b"0" * 9_999 + b"}\n"),
+        ("metrics.jsonl", b'{"kind": ["train"], "step": 1}\n'),
+        ("metrics.jsonl", b'{"kind": "train", "step": "one"}\n'),
+        ("metrics.jsonl", b"[]\n"),
+        ("config.yaml", b"train: [\n"),
+        ("config.yaml", b"a: &a [*a]\n"),
+        ("config.yaml", b"at: 2001-99-99\n"),
+        ("config.yaml", b"1: 2\na: 3\n"),
+        ("summary.json", b"[" * 50_000),
+        ("summary.json", b'{"best": -1e999}'),
+        ("versions.json", b"{"),
+    ],
+)
+def test_a_report_of_a_run_with_an_odd_file_is_a_line_that_names_it(run_copy, capsys, file, content):
+    (run_copy / file).write_bytes(content)
+    assert cli.main(["report", str(run_copy)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"codea1: {(run_copy / file).resolve()}")
 
-    assert cli.main(["report", str(run_copy)]) == 0
+
+CLEARS = "\x1b[2J\x9b1m\u202eid"  # a terminal's screen, its colours, the direction of its text
+
+
+def test_what_others_wrote_reaches_a_terminal_spelled_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": f"{CLEARS}{n}", "question": CLEARS, "solution": f"def f(x):{CLEARS}"} for n in (1, 2)]
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"id": CLEARS, "question": "?", CLEARS: 1}])))
+    assert cli.main(["data", "validate", "rows.jsonl"]) == 2
+    assert cli.main(["solve", "rows.jsonl", "--model", "none"]) == 2
+    assert cli.main(["report", f"./{CLEARS}"]) == 2
+    log_to_stderr()
+    logging.getLogger("codea1_jax.cli").warning("left out: %s", CLEARS)
     out, err = capsys.readouterr()
-    assert out == f"{run_copy / 'report.html'}\n"
-    left_out = [line.partition(" left out: ")[2] for line in err.splitlines()]
-    named = [
-        *("step_000001.jsonl, line 2: it is cut short", "step_000002.jsonl, line 1: 'utf-8' codec"),
-        *("step_000002.jsonl: a line that does not hold a question", "step_000002.jsonl, line 3: not a JSON object"),
-        *("metrics.jsonl, line 2: Expecting value", "metrics.jsonl: a line that does not hold figures"),
-        *("metrics.jsonl, line 4: NaN is not JSON", "config.yaml: not YAML: ", "summary.json: Expecting property"),
-    ]
-    assert len(left_out) == len(named)
-    for part in named:
-        assert sum(part in line for line in left_out) == 1, part
+    assert "rows.jsonl:1: \\x1b[2J\\x9b1m\\u202eid1: no entry_point" in out
+    assert all("\\x1b[2J\\x9b1m\\u202eid" in line for line in err.splitlines()[1:]) and len(err.splitlines()) == 3
+    assert all(each.isprintable() or each == "\n" for each in out + err)
 
 
 def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):

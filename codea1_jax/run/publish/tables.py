@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.common.files import read_lines
+from codea1_jax.common.files import blamed_on_file, read_lines
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from sandbox import Task, encode_literal
 
@@ -40,7 +40,7 @@ def write_rollouts(run: Path, folder: Path) -> dict[str, int]:
     folder.mkdir(parents=True, exist_ok=True)
     counts = dict.fromkeys(_SCHEMAS, 0)
     rows = {"programs": _programs, "suites": _suites}
-    with ExitStack() as stack:
+    with blamed_on_file(run), ExitStack() as stack:
         files = {n: stack.enter_context(pq.ParquetWriter(folder / f"{n}.parquet", s)) for n, s in _SCHEMAS.items()}
         for questions in _recorded_steps(run):
             for name, schema in _SCHEMAS.items():

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.common.files import read_lines
+from codea1_jax.common.files import blamed_on_file, read_lines
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 
 MAX_STEPS = 12
@@ -33,11 +33,16 @@ def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
     if not recorded:
         return Rollouts(0, ())
     *earlier, last = evenly_spaced(recorded, MAX_STEPS)
-    newest = read_lines(rollouts_path(run_dir, last))
-    followed = {question["question_id"] for question in newest}
     share = max_bytes // (len(earlier) + 1)
-    steps = [_fitting(step, read_lines(rollouts_path(run_dir, step)), followed, share) for step in earlier]
-    steps.append(_fitting(last, newest, followed, share))
+    followed: set[str] = set()
+    steps: list[RecordedStep] = []
+    for step in (last, *earlier):
+        path = rollouts_path(run_dir, step)
+        with blamed_on_file(path):
+            questions = read_lines(path)
+            followed = followed or {question["question_id"] for question in questions}
+            steps.append(_fitting(step, questions, followed, share))
+    steps.append(steps.pop(0))
     return Rollouts(len(recorded), tuple(step for step in steps if step.questions))
 
 
@@ -51,7 +56,7 @@ def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
 def _fitting(step: int, questions: Sequence[Mapping[str, Any]], first: Set[str], max_bytes: int) -> RecordedStep:
     kept, used = set(), 0
     for i in sorted(range(len(questions)), key=lambda i: (questions[i]["question_id"] not in first, i)):
-        size = len(json.dumps(questions[i], separators=(",", ":")))
+        size = len(json.dumps(questions[i], separators=(",", ":"), allow_nan=False))
         if used + size <= max_bytes:
             kept.add(i)
             used += size

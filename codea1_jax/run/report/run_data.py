@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.common.files import read_lines
+from codea1_jax.common.files import blamed_on_file, read_lines
 from codea1_jax.run.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
 from codea1_jax.run.rundir import CONFIG_FILE, SUMMARY_FILE
 from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
@@ -55,7 +55,11 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
             raise UserError(f"{path} is not a run: it holds neither {CONFIG_FILE} nor {METRICS_FILE}")
     names = _names(paths)
     texts = [_text(path / CONFIG_FILE) for path in paths]
-    configs = [yaml.safe_load(text) for text in texts]
+    configs = []
+    for path, text in zip(paths, texts, strict=True):
+        with blamed_on_file(path / CONFIG_FILE):
+            configs.append(yaml.safe_load(text))
+            json.dumps(configs[-1], sort_keys=True, default=str)
     groups = _groups(names, configs)
     return [
         Run(
@@ -64,8 +68,8 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
             total_steps=_setting(config, "train", "steps"),
             eval_samples=_setting(config, "eval", "samples"),
             config=text,
-            versions=json.loads(_text(path / VERSIONS_FILE) or "{}"),
-            summary=json.loads(_text(path / SUMMARY_FILE) or "{}"),
+            versions=_document(path / VERSIONS_FILE),
+            summary=_document(path / SUMMARY_FILE),
             metrics=_metrics(path / METRICS_FILE),
             rollouts=choose_rollouts(path, rollout_bytes // len(paths)),
         )
@@ -115,11 +119,19 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
+def _document(path: Path) -> Mapping[str, Any]:
+    with blamed_on_file(path):
+        document = json.loads(_text(path) or "{}")
+        json.dumps(document, allow_nan=False)  # as the page has it
+        return document
+
+
 def _metrics(path: Path) -> dict[str, Columns]:
     by_kind: dict[str, list[dict[str, Any]]] = {}
-    for line in read_lines(path) if path.exists() else ():
-        by_kind.setdefault(line["kind"], []).append(line)
-    return {kind: _columns(same) for kind, same in by_kind.items()}
+    with blamed_on_file(path):
+        for line in read_lines(path) if path.exists() else ():
+            by_kind.setdefault(line["kind"], []).append(line)
+        return {kind: _columns(same) for kind, same in by_kind.items()}
 
 
 def _columns(lines: Sequence[Mapping[str, Any]]) -> Columns:
