@@ -32,7 +32,11 @@ _ANY_CASE = re.compile(
     r"|\bany\s+case\s*\((?:upper|lower)|\bcase[\s-]insensitive\b",
     re.IGNORECASE,
 )
-_ANY_ORDER = re.compile(r"\breturn\b[^.]{0,80}\bin\s+any\s+order\b", re.IGNORECASE)
+_ANY_OTHER = re.compile(
+    r"\breturn\b[^.]{0,80}\bin\s+any\s+order\b"
+    r"|(?<!not )(?<!n't )\b(?:print|output|return)\s+any\s+(?:number|integer|string|list|array|permutation|pair)\b",
+    re.IGNORECASE,
+)
 _INTERACTIVE = re.compile(r"\binteractive\s+(?:problem|task)\b", re.IGNORECASE)
 _SUPERSCRIPTS = str.maketrans("\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "-0123456789")
 
@@ -63,5 +67,5 @@ def why_not_compared(statement: str) -> str | None:
 
 def not_equality(statement: str) -> str | None:
     """The words by which a statement allows answers besides the stated one; None where it does not."""
-    match = _SEVERAL.search(statement) or _ANY_CASE.search(statement) or _ANY_ORDER.search(statement)
+    match = _SEVERAL.search(statement) or _ANY_CASE.search(statement) or _ANY_OTHER.search(statement)
     return match and match[0]

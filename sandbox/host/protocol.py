@@ -5,6 +5,7 @@ import math
 import os
 import resource
 import signal
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +17,7 @@ from sandbox.inside import checker, evaluation
 from sandbox.inside.watch import CHECK, CUT_BY_CPU, CUT_BY_WALL, EVALUATION, GRANT, NOT_CUT
 from sandbox.inside.zygote import REPORT
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Outcome, SandboxError, Status, Verdict
-from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
+from sandbox.language import MARSHAL_VERSION, OutsideLanguage, ReadCall, read_call
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ MAX_LINE = 8_192  # characters of one answer that is not a value to be looked in
 _SHORT_LINE = 64
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
 _OPEN_FILES = 64
+_READING_SECONDS = 2.0  # of CPU time for a job's calls, besides as many as its program has
 _VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then
 _ROOM = evaluation.MAX_EXACT  # characters of computed arguments after which the calls are made that they are for
 OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
@@ -160,12 +162,20 @@ class Evaluation:
         self._outcomes: dict[int, Outcome] = {}
 
     def steps(self) -> Steps[Execution]:
-        """All of it, each step planned by what those before it found. Raises OutsideLanguage."""
+        """All of it, each step planned by what those before it found. Raises OutsideLanguage.
+
+        Calls are parsed here, within a time that depends on the job's: whoever sends them chooses their length.
+        """
         job = self._job
-        calls = [read_call(call, job.entry_point) for call in job.calls]
+        calls: list[ReadCall] = []
         items: dict[int, evaluation.Item] = {}
         clean: dict[int, evaluation.Item] = {}
-        for i, call in enumerate(calls):
+        until = time.thread_time() + self._of_program.limits.program_seconds + _READING_SECONDS
+        for i, text in enumerate(job.calls):
+            if time.thread_time() > until:
+                raise OutsideLanguage(f"its {len(job.calls)} calls take longer to be read than its program may run")
+            call = read_call(text, job.entry_point)
+            calls.append(call)
             if isinstance(call.arguments, bytes):
                 items[i] = _item(call, call.arguments)
             else:

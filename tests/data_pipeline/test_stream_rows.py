@@ -6,6 +6,7 @@ import os
 import pickle
 import zlib
 from dataclasses import replace
+from decimal import Decimal, localcontext
 
 import pyarrow
 import pyarrow.parquet
@@ -20,7 +21,7 @@ from data_pipeline.reading import read
 from data_pipeline.sources import RECIPES, find_format
 from data_pipeline.stream_rows import LONGEST_TEST, MOST_TESTS
 from data_pipeline.validate import failures
-from data_pipeline.verdicts import submit_program
+from data_pipeline.verdicts import own_tests, submit_program
 from sandbox import SandboxPool, Task, Tolerance
 
 SUM = "print(sum(map(int, input().split())))"
@@ -416,3 +417,42 @@ def test_a_key_that_is_all_but_one_that_is_missing_is_refused_and_others_are_one
     misspelt = problem_files.FORMAT.read([row | {"test": ["assert f(1) == 1"]}])
     assert [refusal.reason for refusal in misspelt.refused] == ["unknown key test; did you mean tests?"]
     assert problem_files.FORMAT.read([row | {"test": 1, "tests": [], "source": "me", "level": 3}]).refused == ()
+
+
+def test_live_code_bench_compares_integers_as_long_as_its_scorer_does():
+    with localcontext(prec=10_000):
+        big = str(Decimal(7) ** 9_999)  # of 8,451 digits
+    printed = [{"input": "9999\n", "output": big, "testtype": "stdin"}]
+    returned = [{"input": "9999", "output": big, "testtype": "functional"}]
+    script = the_problem(LIVE | {"public_test_cases": json.dumps(printed), "private_test_cases": "[]"})
+    method = the_problem(METHOD | {"public_test_cases": json.dumps(returned), "private_test_cases": "[]"})
+    power = "class Solution:\n    def {name}(self, n): return 7 ** n".format(
+        name=json.loads(METHOD["metadata"])["func_name"]
+    )
+    with SandboxPool(workers=1) as judge:
+        for problem, program in ((script, "print(7 ** int(input()))"), (method, power)):
+            programs = (program, program.replace("7 **", "1 + 7 **"))
+            verdicts = [submit_program(judge, problem, each, own_tests(judge, problem)).result() for each in programs]
+            assert [verdict.passed for verdict in verdicts] == [True, False]
+
+
+def test_integers_that_python_does_not_read_cost_the_row_of_a_function_their_test_alone():
+    tests = {"fn_name": "f", "inputs": [[1], [2]], "outputs": [2, "BIG"]}
+    text = json.dumps(tests).replace('"BIG"', "9" * 6_000)
+    problem = the_problem(APPS | {"input_output": text, "solutions": json.dumps(["def f(x): return 2 * x"])})
+    assert problem.golden_tests == ("assert f(1) == 2",)
+
+
+def test_a_program_may_use_as_much_memory_as_its_row_states():
+    rows = [
+        {
+            "id": "a",
+            "question": "?",
+            "solution": "print(len(' ' * (700 << 20)))",
+            "tests": [{"input": "", "output": 700 << 20}],
+        }
+    ]
+    with SandboxPool(workers=1) as judge:
+        for memory_mb, passes in ((0, False), (2_000, True)):
+            (problem,) = problem_files.FORMAT.read([row | {"memory_mb": memory_mb} for row in rows]).problems
+            assert submit_program(judge, problem, problem.solution, own_tests(judge, problem)).result().passed is passes

@@ -1,10 +1,12 @@
 """Solutions are run against their own golden tests in the sandbox."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from data_pipeline import Problem, micro, problem_files
+from data_pipeline.faults import find_faults
 from data_pipeline.reading import read
 from data_pipeline.validate import failures
 from sandbox import Limits, SandboxPool
@@ -116,3 +118,32 @@ def test_rows_of_your_own_write_trees_as_lists():
         right, wrong = failures(loaded.problems, pool)
     assert right is None
     assert wrong is not None and "lists and trees are written as lists, not as NoneType" in wrong
+
+
+@pytest.mark.parametrize(
+    ("question", "tests", "words"),
+    [
+        ("Print any number above n.", [{"input": "5\n", "output": "6\n"}], "Print any number"),
+        (
+            "Answer YES or NO, each letter in any case.",
+            [{"input": "5\n", "output": "YES\n"}],
+            "Answer YES or NO, each letter in any case",
+        ),
+        (
+            "Return the divisors of n in any order.",
+            ["assert f(6) == [1, 2, 3, 6]"],
+            "Return the divisors of n in any order",
+        ),
+        ("Return the divisors of n in any order.", ["assert sorted(f(6)) == [1, 2, 3, 6]"], None),
+        ("In any case print n + 1.", [{"input": "5\n", "output": "6\n"}], None),
+    ],
+)
+def test_a_question_that_allows_other_answers_is_named_where_tests_compare_by_equality(
+    pool, tmp_path, question, tests, words
+):
+    called = {"solution": "def f(n): return [d for d in range(1, n + 1) if n % d == 0]", "entry_point": "f"}
+    read = {"solution": "print('YES')" if "YES" in question else "print(int(input()) + 1)"}
+    row = {"id": "q", "question": question, "tests": tests} | (called if isinstance(tests[0], str) else read)
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    reasons = [fault.reason for fault in find_faults(tmp_path / "q.jsonl", pool).faults]
+    assert (words is None and reasons == []) or (words is not None and f"the question says {words!r}" in reasons[0])

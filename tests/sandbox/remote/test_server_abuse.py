@@ -203,6 +203,14 @@ def test_calls_of_too_many_characters_are_refused_before_they_are_parsed(jail: S
         assert post(address, as_body(Job("print(1)", ("1" * 10,), task=Task.STREAM)))[0] == 200
 
 
+def test_calls_that_take_long_to_parse_hold_a_worker_no_longer_than_their_limits(jail: SandboxPool):
+    long = "[" + "(0,)," * 1_500 + "]"
+    calls = tuple(f"f({long}) + {i}" for i in range(500))
+    with running(make_app(jail)) as address:
+        status, text, _ = post(address, as_body(Job(DOUBLE, calls, Limits(program_seconds=0.1))))
+    assert status == 400 and "take longer to be read than its program may run" in text
+
+
 BROKEN = {
     "a method that is none": b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + b"\0" * 50_000,
     "a header that is none": b"GET /health HTTP/1.1\r\n\0: " + b"y" * 1_000 + b"\r\n\r\n",
