@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot wheel clean
+.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -127,11 +127,6 @@ docs-links: .venv/dev
 
 notices: .venv/dev
 	$(BIN)/python scripts/write_third_party.py
-
-RUN ?= runs/demo
-# Needs chromium and chromedriver.
-screenshot: .venv/dev
-	$(BIN)/python scripts/take_pictures.py $(RUN) docs/images/report.png
 
 wheel: .venv/dev
 	$(BIN)/python -m build

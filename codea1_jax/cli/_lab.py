@@ -1,10 +1,7 @@
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, read_templates
 from codea1_jax.config.presets import load, preset_names
@@ -18,7 +15,6 @@ from data_pipeline.storage import PREPARED
 LOCAL = "local"
 VALIDATION = ("humanevalplus", "mbppplus")  # on which runs validate, and which training data may not overlap
 MANIFEST = "manifest.json"
-_ASK = "import jax; print(jax.devices()[0].device_kind, len(jax.devices()), sep='\\n')"
 
 
 def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
@@ -96,23 +92,9 @@ def prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:
 
 
 def check_ready(options: argparse.Namespace) -> None:
-    """Raises UserError, before anything is begun, if rows or the hardware are not there."""
+    """Raises UserError, before anything is begun, if rows are not there."""
     tested = {"tests", "alpha", "components"} & set(options.tables)
     read = {name: place for name, place in PLACES.items() if name in PROGRAMS or (name == FUNCTIONS and tested)}
     for name, place in (read | _named_places(options.data)).items():
         if hub_name(place) is None and not (Path(place).exists() or any(Path().glob(place))):
             raise UserError(f"--data: {place}: no such file; name the rows, as in --data {name}=PLACE")
-    if options.hardware != LOCAL:
-        _check_devices(options.hardware)
-
-
-def _check_devices(hardware: str) -> None:
-    """Raises UserError if this machine has other devices, which only another process may look at: one owns them."""
-    asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False)
-    kind, count = asked.stdout.strip().splitlines() if asked.returncode == 0 else ("no device that JAX can use", "0")
-    wanted = find_hardware(hardware)
-    if kind not in CHIPS[wanted.kind].kinds or int(count) != wanted.devices:
-        raise UserError(
-            f"--hardware {hardware}: this machine has {count} x {kind}; run this command there, or use what is "
-            f"here with --hardware {LOCAL}"
-        )

@@ -1,7 +1,5 @@
 """Accelerators, by published figures: one line each in CHIPS."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable
@@ -107,7 +105,7 @@ class Hardware:
         """Whether libtpu compiles for it; for GPUs XLA's CUDA compiler does. Neither needs the device."""
         return self.chip.dimensions > 0
 
-    def is_like(self, other: Hardware | None) -> bool:
+    def is_like(self, other: "Hardware | None") -> bool:
         return other is not None and (self.kind, self.devices) == (other.kind, other.devices)
 
     @property

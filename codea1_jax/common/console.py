@@ -1,7 +1,5 @@
 """What people see: on standard error, while a command works, the log and how far it is; on standard output, tables."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time
@@ -125,7 +123,7 @@ class TrainingProgress:
         first, started = self._compiled
         return _clock_time((now - started) / (step - first) * (self._total - step))
 
-    def __enter__(self) -> TrainingProgress:
+    def __enter__(self) -> "TrainingProgress":
         if self._bar is not None:
             self._stack.enter_context(self._bar)
         self._stack.enter_context(shown_by(self.show))

@@ -1,7 +1,5 @@
 """The devices of a run: how its processes meet, how the devices are arranged, and what waits in host memory."""
 
-from __future__ import annotations
-
 import math
 
 from pydantic import Field, model_validator
@@ -18,7 +16,7 @@ class HostsConfig(Section):
     index: int | None = Field(default=None, ge=0, description="this process, from 0")
 
     @model_validator(mode="after")
-    def _all_or_none(self) -> HostsConfig:
+    def _all_or_none(self) -> "HostsConfig":
         if len({value is None for value in (self.coordinator, self.count, self.index)}) > 1:
             raise ValueError("set all of hosts.coordinator, hosts.count and hosts.index, or none")
         return self

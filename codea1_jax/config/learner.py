@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -54,7 +52,7 @@ class GRPOConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _is_bounded_above(self) -> GRPOConfig:
+    def _is_bounded_above(self) -> "GRPOConfig":
         if self.importance_cap is None and (self.importance != "token" or self.importance_floor):
             raise ValueError("importance: it has no effect without importance_cap; set it as well")
         return self

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -48,7 +46,7 @@ class ModelConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> ModelConfig:
+    def _one_source(self) -> "ModelConfig":
         if (self.pretrained is None) == (self.architecture is None):
             raise ValueError("set exactly one of model.pretrained and model.architecture")
         return self

@@ -1,7 +1,5 @@
 """What the models are asked: the built-in prompts, a dataset's own, or a user's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
@@ -74,7 +72,7 @@ class Templates(Section):
         return tree
 
     @model_validator(mode="after")
-    def _show_what_is_needed(self) -> Templates:
+    def _show_what_is_needed(self) -> "Templates":
         for name, template in self.given().items():
             needed, optional = FIELDS[name]
             known = (*needed, *optional)
@@ -124,7 +122,7 @@ class PromptsConfig(Section):
         return {"style": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _are_chats(self) -> PromptsConfig:
+    def _are_chats(self) -> "PromptsConfig":
         if self.style == "plain" and (self.source == "dataset" or self.templates.given()):
             raise ValueError(
                 "prompts=plain: plain texts are neither a dataset's nor made by templates; leave these out"

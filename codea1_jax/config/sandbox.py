@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -49,7 +47,7 @@ class SandboxConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _address_where_a_service_judges(self) -> SandboxConfig:
+    def _address_where_a_service_judges(self) -> "SandboxConfig":
         remote = self.backend == "http"
         if remote and not self.address:
             raise ValueError(f"backend={self.backend} needs sandbox.address=http://host:port")

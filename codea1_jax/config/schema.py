@@ -1,7 +1,5 @@
 """The whole configuration as one typed tree, and the checks that need more than one section."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -100,7 +98,7 @@ class Config(Section):
         return name
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Config:
+    def _fits_together(self) -> "Config":
         scratch = [model.architecture for model in self.models.values() if model.architecture is not None]
         if self.warm_start is not None and not scratch:
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
@@ -120,13 +118,13 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _refills_by_verdicts_that_are_there(self) -> Config:
+    def _refills_by_verdicts_that_are_there(self) -> "Config":
         if self.train.refill and METHODS[self.method.name].supervised:
             raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
         return self
 
     @model_validator(mode="after")
-    def _fits_adapters(self) -> Config:
+    def _fits_adapters(self) -> "Config":
         if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
         return self

@@ -7,8 +7,6 @@ samplers unstack the layers once (`rollout.decode_params`), and a tuple of layer
 Parameter names follow Hugging Face's; every parameter carries logical axis names, from which its sharding is derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
@@ -44,7 +42,7 @@ REMAT_POLICIES = {
 
 
 def parameter(
-    module: RMSNorm | Linear | Transformer,
+    module: "RMSNorm | Linear | Transformer",
     name: str,
     init: nn.initializers.Initializer,
     axes: tuple[str, ...],

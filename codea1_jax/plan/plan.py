@@ -1,7 +1,5 @@
 """The plan of a run on some hardware: what fits, the least that a step takes, and what step and run are expected to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,7 +70,7 @@ class Plan:
         return sum(row.expected_seconds for row in self.rows) + self.judging
 
     @property
-    def whole(self) -> WholeRun:
+    def whole(self) -> "WholeRun":
         return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, self.call_seconds)
 
     @property

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -46,10 +44,10 @@ class PlannedRun:
     shards: int
     tensor: int
 
-    def for_policy(self, policy: str) -> PlannedRun:
+    def for_policy(self, policy: str) -> "PlannedRun":
         return replace(self, policy=policy)
 
-    def for_phase(self, phase: Phase) -> PlannedRun:
+    def for_phase(self, phase: Phase) -> "PlannedRun":
         roles: Mapping[Any, str] = METHODS[self.config.method.name].roles
         return self.for_policy(roles[phase.owner] if phase.is_sampling else phase.owner)
 

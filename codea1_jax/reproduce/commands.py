@@ -4,8 +4,6 @@ A command is done when the file that it writes last exists, so the list may be s
 and resumed by the same `codea1 reproduce`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shlex
@@ -39,7 +37,7 @@ class Command:
     done: str
     kind: Kind
     again: Words = ()
-    needs: tuple[Command, ...] = ()
+    needs: "tuple[Command, ...]" = ()
 
     def __str__(self) -> str:
         return shlex.join(self.words)

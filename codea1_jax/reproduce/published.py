@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -25,7 +23,7 @@ class Published:
         figures = self.models.get(model, {}).get(row)
         return None if figures is None or column not in self.columns else figures[self.columns.index(column)]
 
-    def without(self, columns: Collection[str]) -> Published:
+    def without(self, columns: Collection[str]) -> "Published":
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         models = {
             model: {row: [values[i] for i in kept] for row, values in lines.items()}

@@ -1,7 +1,5 @@
 """The programs of a rollout: prefill prompts, insert their pages into the cache, decode a block of tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -183,7 +181,7 @@ class Decoder:
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
             return self._appended(cache, rows, end.block), drawn
 
-    def for_longer(self, longest: int) -> Decoder:
+    def for_longer(self, longest: int) -> "Decoder":
         """The program for the next longer responses; the same one where none are longer, up to `longest` tokens."""
         prompts, responses = self.columns
         drawn = (responses + 1) * self.capacity.block  # the first length that this program does not look at

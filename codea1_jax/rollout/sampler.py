@@ -5,8 +5,6 @@ its samples. The host looks at the rows only between blocks of tokens, where fin
 enter (`schedule`); what happens inside a block happens on the device (`decode`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -62,7 +60,7 @@ class Counters:
     drawn: int = 0
     preempted: int = 0
 
-    def since(self, before: Counters) -> Counters:
+    def since(self, before: "Counters") -> "Counters":
         return Counters(**{name: count - getattr(before, name) for name, count in vars(self).items()})
 
     def goodput(self, seconds: float) -> dict[str, float]:

@@ -5,8 +5,6 @@ to every logit: random bits are by far the dearest part of Gumbel sampling on a 
 their threshold by its bits, a few at a time, so no step ever sorts the vocabulary.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -31,7 +29,7 @@ class SamplingKind(StrEnum):
     FILTERED = "filtered"
 
     @classmethod
-    def of(cls, sampling: Sampling) -> SamplingKind:
+    def of(cls, sampling: Sampling) -> "SamplingKind":
         if sampling.greedy:
             return cls.GREEDY
         return cls.FILTERED if sampling.top_k or sampling.top_p < 1 else cls.PLAIN
@@ -49,7 +47,7 @@ class Controls(NamedTuple):
     max_new_tokens: Int[Array, "*rows"]
 
     @classmethod
-    def of(cls, sampling: Sampling) -> Controls:
+    def of(cls, sampling: Sampling) -> "Controls":
         numbers: Any = (
             np.float32(1.0 if sampling.greedy else sampling.temperature),
             np.float32(max(sampling.top_p, _LEAST_TOP_P)),

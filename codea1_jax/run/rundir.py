@@ -1,7 +1,5 @@
 """A run's directory: opened once, refused if it belongs to another run, and the only place a run writes to."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -140,7 +138,7 @@ class RunDir:
         self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
         self._opened.callback(self._metrics.close)
 
-    def __enter__(self) -> RunDir:
+    def __enter__(self) -> "RunDir":
         return self
 
     def __exit__(self, *exception: object) -> None:

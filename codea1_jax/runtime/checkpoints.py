@@ -6,8 +6,6 @@ Orbax finds a missing or a shortened file by itself, but not a flipped bit; so e
 document a digest, verified when a step is restored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -138,7 +136,7 @@ class Checkpoints:
             with self._naming_failed_saves():
                 self._manager.close()
 
-    def __enter__(self) -> Checkpoints:
+    def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and a lost terminal, turned into an exception at moments when no state is half changed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -42,7 +40,7 @@ class Interrupts:
         self._previous = {}
         self._report: Callable[[Any], object] = sys.__unraisablehook__
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> "Interrupts":
         self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
         self._report, sys.unraisablehook = sys.unraisablehook, self._repeat
         return self

@@ -6,8 +6,6 @@ with Trainer(config) as trainer:
 print(results.summary["final"])
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import logging
@@ -111,7 +109,7 @@ class Trainer:
         self._stack = ExitStack()
         self._state: State | None = None
 
-    def __enter__(self) -> Trainer:
+    def __enter__(self) -> "Trainer":
         """Raises UserError for what cannot be used, SandboxUnavailable if there is no judge."""
         self._started = time.perf_counter()
         config, directory = self.config, self._directory

@@ -349,7 +349,6 @@ def test_bigcodebench_alone_is_evaluated_in_the_environment_that_is_named(capsys
             ("--model", "1.5b", "--hardware", "v5e:8x8"),
             "presets of 1.5b are laid out for v5e:4x4, v5p:2x2x1, v6e:2x4, tpu7x:2x2x1",
         ),
-        (("--model", "1.5b", "--hardware", "h100:8"), "--hardware h100:8: this machine has "),
         (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions, --heldout: only the micro"),
         (("--model", "1.5b", "--hardware", "local", "--data", "humaneval=x"), "--data humaneval=x: write NAME=PLACE"),
         (("--model", "1.5b", "--hardware", "local", "--data", "mbppplus=./x"), "--data: ./x: no such file"),

@@ -1,7 +1,5 @@
 """A run on several hosts, all of them on this machine: processes that share out the run's devices, all virtual."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -54,7 +52,7 @@ class Pod:
         }
 
     @contextmanager
-    def running(self, name: str, arguments: Sequence[str], seconds: float) -> Iterator[Running]:
+    def running(self, name: str, arguments: Sequence[str], seconds: float) -> "Iterator[Running]":
         """The processes of a stage, which has that long. They are gone at the end."""
         self.logs.mkdir(parents=True, exist_ok=True)
         address = f"127.0.0.1:{_free_port()}"

@@ -1,7 +1,5 @@
 """What each place of a packed row may look at."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +24,7 @@ class Sight(NamedTuple):
     parents: Int[Any, "batch time"]
 
     @classmethod
-    def within(cls, segments: Int[Any, "batch time"]) -> Sight:
+    def within(cls, segments: Int[Any, "batch time"]) -> "Sight":
         """The sight within segments without parents (padding is one of them)."""
         return cls(segments, segments)
 
@@ -36,7 +34,7 @@ class Sight(NamedTuple):
         own, parent = self.segments[:, start:end, None], self.parents[:, start:end, None]
         return visible(own, parent, jnp.arange(start, end)[None, :, None], keys, jnp.arange(end)[None, None])
 
-    def padded(self, length: int) -> Sight:
+    def padded(self, length: int) -> "Sight":
         padding = length - self.segments.shape[1]
         return Sight(*(_library(ids).pad(ids, ((0, 0), (0, padding))) for ids in self))
 

@@ -8,8 +8,6 @@ Everything is computed in float32 except for the products, whose factors have th
 scaled. The formulas are those of FlashAttention-2 (arXiv 2307.08691, algorithms 1 and 2).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax
@@ -36,7 +34,7 @@ class Running(NamedTuple):
     accumulator: Gathered
 
     @classmethod
-    def over_nothing(cls, queries: int, head_dim: int, *, keys_axis: int) -> Running:
+    def over_nothing(cls, queries: int, head_dim: int, *, keys_axis: int) -> "Running":
         one, vectors = ((queries, 1), (queries, head_dim)) if keys_axis == 1 else ((1, queries), (head_dim, queries))
         return cls(jnp.full(one, MASKED, jnp.float32), jnp.zeros(one, jnp.float32), jnp.zeros(vectors, jnp.float32))
 
@@ -48,7 +46,7 @@ class Running(NamedTuple):
         mask: Mask,
         *,
         keys_axis: int,
-    ) -> Running:
+    ) -> "Running":
         """Over the keys of one more tile. What a query gathers before the first key it sees fades to nothing then."""
         scores = _scores(q, k, mask, keys_axis)
         highest = jnp.maximum(self.running_max, jnp.max(scores, axis=keys_axis, keepdims=True))
