@@ -56,7 +56,7 @@ class RMSNorm(nn.Module):
     """Root-mean-square norm (arXiv 1910.07467), computed in float32."""
 
     epsilon: float
-    param_dtype: jnp.dtype
+    param_dtype: Any
 
     @nn.compact
     def __call__(self, x: Float[Array, "batch time *heads width"]) -> Float[Array, "batch time *heads width"]:
@@ -99,8 +99,8 @@ class Linear(nn.Module):
 
     features: int
     axes: tuple[str, str]
-    dtype: jnp.dtype
-    param_dtype: jnp.dtype
+    dtype: Any
+    param_dtype: Any
     use_bias: bool = False
 
     @nn.compact
@@ -126,8 +126,8 @@ class Attention(nn.Module):
     """Grouped-query self-attention; the mixing itself is the caller's `attend`."""
 
     architecture: Architecture
-    dtype: jnp.dtype
-    param_dtype: jnp.dtype
+    dtype: Any
+    param_dtype: Any
 
     @nn.compact
     def __call__(self, x: Array, rope: tuple[Array, Array], attend: Attend, kept: Any) -> tuple[Array, Any]:
@@ -164,8 +164,8 @@ class MLP(nn.Module):
     """SwiGLU feed-forward (arXiv 2002.05202)."""
 
     architecture: Architecture
-    dtype: jnp.dtype
-    param_dtype: jnp.dtype
+    dtype: Any
+    param_dtype: Any
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -182,8 +182,8 @@ class MLP(nn.Module):
 
 class Block(nn.Module):
     architecture: Architecture
-    dtype: jnp.dtype
-    param_dtype: jnp.dtype
+    dtype: Any
+    param_dtype: Any
 
     @nn.compact
     def __call__(
