@@ -87,7 +87,6 @@ def try_run(*commands: Command) -> bool:
 
 
 def retry(look: Callable[[], T], seconds: float) -> T:
-    """What `look` returns. Calls it again a few times, that long apart, if it raises LaunchError."""
     for _ in range(ATTEMPTS - 1):
         try:
             return look()

@@ -96,7 +96,6 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
-    """How many arrays, elements and bytes, by policy and part of its state, and for the shared reference."""
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})
     for path, (dtype, shape, _) in arrays.items():
         whose, *part = path.split("/")[:2]

@@ -63,7 +63,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") -> None:
-    """A file of samples, or a model to draw them from; with a prefix, of another role."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(f"--{prefix}samples", metavar="FILE", help=samples)
     source.add_argument(

@@ -20,7 +20,6 @@ def report(stage: str, done: int, total: int, parts: str) -> None:
 
 @contextmanager
 def shown_by(show: Show) -> Iterator[None]:
-    """Inside it, reports of this process go to `show`."""
     _shows.append(show)
     try:
         yield

@@ -74,7 +74,6 @@ CHIPS = {
 
 
 def compute_capability(device: Any) -> tuple[int, int] | None:
-    """Of an NVIDIA GPU; None for every other device of JAX's."""
     version = re.fullmatch(r"(\d+)\.(\d+)", getattr(device, "compute_capability", ""))
     return None if version is None else (int(version[1]), int(version[2]))
 
@@ -89,7 +88,6 @@ class Hardware:
 
     @property
     def kind(self) -> str:
-        """The chip's name in CHIPS."""
         return self.name.partition(":")[0]
 
     @property

@@ -50,12 +50,10 @@ def load(schema: type[S], preset: str | None, overrides: Iterable[str] = ()) -> 
 
 
 def dump(config: BaseModel) -> str:
-    """The configuration as YAML; loading it gives the same configuration."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
 def by_key(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """The values in a tree of sections, by their keys with dots."""
     if not isinstance(tree, dict):
         return {prefix: tree}
     flat: dict[str, Any] = {}
@@ -186,7 +184,6 @@ def _one_line(schema: type[BaseModel], error: Any) -> str:
 
 
 def keys_named(schema: type[BaseModel], name: str) -> list[str]:
-    """The keys, with their dots, that end with this name."""
     return [key for key in _keys(schema) if f".{key}".endswith(f".{name}")]
 
 

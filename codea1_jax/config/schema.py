@@ -61,11 +61,9 @@ class Config(Section):
 
     @property
     def models(self) -> dict[str, ModelConfig]:
-        """The model of every policy that the method trains, by the policy's name."""
         return {name: self.learners[name].model or self.model for name in METHODS[self.method.name].policies}
 
     def sampling_of(self, policy: str) -> tuple[float, float]:
-        """The temperature, and top_p, at which a policy is sampled in training."""
         own = self.learners[policy]
         return own.temperature or self.rollout.temperature, own.top_p or self.rollout.top_p
 
@@ -80,7 +78,6 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _own_models_differ_from_the_common_one(cls, raw: Any) -> Any:
-        """A policy's own model takes what it does not set from `model`."""
         if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict):
             return raw
         own = {name: raw[name] for name in ("code", "test") if isinstance(raw.get(name), dict)}

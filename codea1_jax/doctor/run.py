@@ -47,7 +47,6 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
 
 
 def find_judge() -> list[Finding]:
-    """The jail of this host, and what keeps it from working."""
     return [each for each in report().findings if each.name in ("system", "jail") or each.works is False]
 
 

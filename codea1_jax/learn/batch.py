@@ -57,7 +57,6 @@ class Example:
 
 
 def trajectory_example(trajectory: Trajectory) -> Example:
-    """A response to learn from: every token of the completion, the end-of-sequence token included."""
     completion = trajectory.completion
     return Example(trajectory.prompt, completion, (trajectory.advantage,) * len(completion), trajectory.logprobs)
 

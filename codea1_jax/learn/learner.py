@@ -205,7 +205,6 @@ class Learner:
         base: Params | None = None,
         wait: Wait = jax.block_until_ready,
     ) -> Accumulated:
-        """The gradient of a mini-batch's loss, and its sums; zeros if every item was skipped."""
         total = self.phases.empty(params)
         for batch in batches:
             self._ahead.wait(batch.targets.shape + batch.tokens.shape)

@@ -22,8 +22,6 @@ DUAL_CLIP = 10.0  # as in the original
 
 
 class PolicyLoss(NamedTuple):
-    """Per-token policy loss, and where which bound was active."""
-
     loss: Float[Array, "*tokens"]
     clipped_low: Bool[Array, "*tokens"]
     clipped_high: Bool[Array, "*tokens"]
@@ -225,7 +223,6 @@ def _policy_loss(logprobs: Array, ratio: Array, advantages: Array, config: GRPOC
 
 
 def token_means(sums: TokenSums) -> dict[str, float]:
-    """The sums as metrics: means over their tokens; none over no tokens."""
     if not sums.tokens:
         return {}
     means = {

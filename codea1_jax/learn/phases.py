@@ -92,8 +92,6 @@ def make_phases(
     total_steps: int,
     seed: int,
 ) -> Phases:
-    """The phases on a mesh. state: where each of its parts lies; seed: of adapters."""
-
     def init(params: Params) -> PolicyState:
         trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
         first = initial_state(trained, optimizer)

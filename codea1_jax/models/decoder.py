@@ -268,7 +268,6 @@ class Transformer(nn.Module):
 
 
 def _rotating_layers(architecture: Architecture) -> Bool[Array, " layers"] | None:
-    """Which layers have RoPE; None: all do."""
     if not architecture.layers_without_rope:
         return None
     return jnp.asarray(~np.isin(np.arange(architecture.num_layers), architecture.layers_without_rope))

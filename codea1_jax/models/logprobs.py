@@ -39,7 +39,6 @@ def token_logprobs(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _scores(temperature: float, pieces: Array, table: Array, goals: Array) -> tuple[Array, Array]:
-    """Chunk by chunk. The backward pass computes the logits again and keeps none of them."""
     return _scores_forward(temperature, pieces, table, goals)[0]
 
 

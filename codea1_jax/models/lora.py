@@ -75,12 +75,10 @@ def attach(lora: LoRAConfig | None, base: Params | None, trained: Params) -> Par
 
 
 def with_adapters(base: Params, adapters: Mapping[tuple[str, ...], Any]) -> Params:
-    """The leaves of the base, of whatever kind, and those of the adapters by their paths, in one nested dict."""
     return traverse_util.unflatten_dict({**flatten(base), **adapters})
 
 
 def merge(params: Params) -> Params:
-    """Adapted parameters as parameters of the plain shape and of the base's type; others as they are."""
     if not isinstance(params, dict):
         return params
     if LORA_A not in params:

@@ -45,7 +45,6 @@ SCALINGS: dict[str, type[RopeScaling]] = {"linear": LinearScaling, "llama3": Lla
 def rope_tables(
     positions: Int[Array, "batch time"], head_dim: int, theta: float, scaling: RopeScaling | None = None
 ) -> tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]]:
-    """Cosines and sines of the rotary embedding, in float32."""
     frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
     if scaling is not None:
         exact = theta ** (-np.arange(0, head_dim, 2) / head_dim)

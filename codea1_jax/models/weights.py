@@ -107,7 +107,6 @@ def placements(model: Transformer) -> dict[Placement, jax.ShapeDtypeStruct]:
 
 
 def _open(directory: Path, stack: ExitStack) -> dict[str, Any]:
-    """The tensors of a Hugging Face directory, sharded or single, as memory-mapped slices."""
     slices: dict[str, Any] = {}
     for path in _weight_files(directory):
         try:

@@ -96,7 +96,6 @@ device_description_str: "{name}"
 
 
 def target_config(hardware: Hardware) -> str:
-    """XLA's description of one of the GPUs, in protobuf's text form."""
     card, capability = CARDS[hardware.kind], hardware.chip.capability
     assert capability is not None  # every GPU has one
     architecture = ARCHITECTURES[capability]

@@ -70,8 +70,6 @@ class Calls:
 
 @dataclass(frozen=True)
 class StepCalls:
-    """What a step calls, and how many tokens it draws."""
-
     calls: Mapping[Phase, Calls]
     drawn: Number
 
@@ -99,7 +97,6 @@ def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
 
 
 def step_calls(run: PlannedRun, fill: float) -> StepCalls:
-    """The calls of a step over lengths that are drawn with this mean (`workload.draw_groups`)."""
     loads = {load: tuple(draw_groups(load, fill)) for load in sampling_loads(run.config)}
     sampled = {load.role: groups for load, groups in loads.items()}
     calls = sampling_calls(run, loads)
@@ -139,7 +136,6 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
 
 
 def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> dict[Phase, Calls]:
-    """The calls that learn from these groups, in this order, in a step."""
     packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
     updates = updates_of(run.config, policy)
     every = simulate_packing(groups, updates, packing, run.batch_shards, run.for_policy(policy).kernels)

@@ -160,8 +160,6 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class WholeRun:
-    """Seconds of a run: of all steps, all evaluations, the saves that steps wait for, and the first start."""
-
     num_steps: int
     num_evaluations: int
     steps: float

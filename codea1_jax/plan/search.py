@@ -160,7 +160,6 @@ def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> 
 
 
 def learning_memory(run: PlannedRun) -> float:
-    """Bytes that learning takes on a device, by arithmetic: what `least_memory` counts, and activations."""
     return max(_learning_memory(run.for_policy(policy)) for policy in training_loads(run.config))
 
 

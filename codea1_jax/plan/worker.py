@@ -90,7 +90,6 @@ def devices_of(hardware: Hardware) -> Sequence[Any]:
 
 
 def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dict[str, Any]:
-    """Of `compiler.Compiled`, or an error; `text` is the lowered program's."""
     options = gradient_options(hardware.chip.kinds[0], mesh.shape["tensor"])
     devices = f"{hardware.name} {mesh.device_ids.tolist()} {options or ''}".rstrip()
     try:

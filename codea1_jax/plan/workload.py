@@ -39,8 +39,6 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """The tokens of a prompt and of each of its responses."""
-
     prompt: Number
     responses: tuple[Number, ...]
 
@@ -128,7 +126,6 @@ def updates_of(config: Config, policy: str) -> int:
 
 
 def is_anchored(config: Config, policy: str) -> bool:
-    """Whether a policy's samples are scored by the reference as well."""
     return config.learners[policy].grpo.kl_coef > 0 and not METHODS[config.method.name].supervised
 
 
@@ -137,7 +134,6 @@ def sampling_kind(config: Config, policy: str) -> SamplingKind:
 
 
 def evaluation_kind(config: Config) -> SamplingKind:
-    """How the decoding program of an evaluation draws; it may be another one than that of a step."""
     return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))
 
 

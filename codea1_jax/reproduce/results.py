@@ -95,7 +95,6 @@ def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str)
 
 
 def read_column(figures: Sequence[Figure]) -> Mean | None:
-    """The mean of independent figures of one seed; None if there are none, or a run lacks one."""
     measured = [read_figure(figure) for figure in figures]
     known = [each for each in measured if each is not None]
     if not known or len(known) < len(measured):
@@ -106,7 +105,6 @@ def read_column(figures: Sequence[Figure]) -> Mean | None:
 
 
 def read_figure(figure: Figure) -> Mean | None:
-    """A finished command's figure, in percent: an evaluation's, or that of a run's last evaluation."""
     directory = figure.command.directory
     summary: dict[str, Any] = json.loads((directory / figure.command.done).read_text())
     if "benchmarks" not in summary:

@@ -36,7 +36,6 @@ def published_markdown(table: Published) -> str:
 
 
 def comma_separated(result: Result) -> str:
-    """One line a row and figure: mean and gain with their margins, the paper's, ours minus it, and the seeds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", "row", "figure", "mean", "margin", "gain", "gain_margin", "paper", "difference", "seeds"])
@@ -67,7 +66,6 @@ def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
 
 
 def _tested_how(family: Family, seeds: int) -> str:
-    """By which tests, and for how many comparisons the p values are adjusted."""
     missing = family.size - family.measured
     return (
         f"Two-sided paired t tests over {seeds} seeds; intervals are 95%, of each difference alone. p is adjusted by "

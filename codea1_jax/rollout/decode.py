@@ -103,7 +103,6 @@ def check_shards(capacity: Capacity, mesh: Mesh) -> None:
 
 
 def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
-    """The shapes of a cache, and where the programs keep it."""
     shape = model.architecture
     reader = reader_for(mesh.devices.flat[0].platform)
     pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader.width(shape.head_dim))
@@ -191,7 +190,6 @@ class Decoder:
         return replace(self, columns=self.reader.columns(needed, self.capacity))
 
     def _reading(self, cache: Cache, prompts: ResidentPrompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
-        """What attention reads besides the block: the same for all layers, and of each."""
         of_prompts, of_responses = self.columns
         shared, layers = self.reader.prepare(cache, prompts.pages[:, :of_prompts], prompts.lengths)
         own, own_layers = None, (None,) * len(layers)
@@ -255,7 +253,6 @@ def make_decoder(
     kind: SamplingKind,
     needed: tuple[int, int],
 ) -> Decoder:
-    """The program for a block whose rows need that many pages of prompts and of responses, as suits the devices."""
     reader = reader_for(mesh.devices.flat[0].platform)
     return Decoder(model, mesh, capacity, eos_ids, kind, reader, reader.columns(needed, capacity))
 

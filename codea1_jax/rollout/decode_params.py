@@ -53,7 +53,6 @@ def _shardings(model: Transformer, mesh: Mesh) -> Params:
 
 @cache
 def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...]) -> Any:
-    """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
     shardings = _decode_shardings(model, mesh)
     move = partial(_moved, model, mesh)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})

@@ -132,7 +132,6 @@ class Sampler:
 
     @property
     def programs(self) -> int:
-        """How many programs were needed so far; each was compiled once. `Capacity` bounds them."""
         return len(self._programs)
 
     def generate(
@@ -175,7 +174,6 @@ class Sampler:
         self.counters.preempted += schedule.preempted
 
     def open(self, params: Params, requests: Sequence[Request], kind: SamplingKind, longest: int) -> Rollout:
-        """A rollout of these requests, and of those that its schedule gets later, with at most `longest` new tokens."""
         settings: dict[str, Any] = {"eos_ids": self._eos_ids, "pad_id": self._pad_id, "seed": self._seed}
         schedule = Schedule(requests, self._capacity, longest=longest, **settings)
         cache = new_cache(self._model, self._capacity, self._mesh)

@@ -86,7 +86,6 @@ class Schedule:
         self._drawn_tokens, self._drawn_logprobs = np.empty(drawn, np.int32), np.empty(drawn, np.float32)
 
     def add(self, request: Request) -> int:
-        """Queues a request behind the others; the index by which `record` returns it."""
         index = self._added
         self._requests[index] = request
         self._waiting.append(index)
@@ -136,7 +135,6 @@ class Schedule:
         return (chosen + np.arange(len(self._shards))[:, None] * in_use.shape[1]).reshape(-1)
 
     def rows(self) -> Rows:
-        """What the next block's rows start from, as many as one of the capacity's `row_buckets`."""
         here = self._decoded()
         host: Any = (
             self._place,

@@ -10,7 +10,6 @@ FIGURES = ("avg_at_n", "test_validity", "kill_rate", "pass_at_5", "mut_at_5", "m
 
 
 def summarize(evaluations: Sequence[Mapping[str, Any]], seconds: Mapping[str, float], samples: int) -> dict[str, Any]:
-    """The seconds that the run's stages took and, if it was evaluated, its first and last figures, in percent."""
     if not evaluations:
         return {"seconds": dict(seconds)}
 

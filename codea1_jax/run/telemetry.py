@@ -107,7 +107,6 @@ class Metrics:
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Appends a line that `as_line` made, on disk when this returns."""
         with naming(Path(self._file.name)):
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()

@@ -27,7 +27,6 @@ def describe(arrays: Any) -> dict[str, list[Any]]:
 
 
 def digest(arrays: Any) -> str:
-    """One short word for all arrays of a tree: their paths, types, shapes and values."""
     return hashlib.sha256(json.dumps(describe(arrays), sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -63,7 +63,6 @@ def using(mesh: Mesh) -> AbstractContextManager[Any]:
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """Tells the compiler how an activation is split over the mesh in use, if any."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty:
         return x

@@ -9,12 +9,10 @@ HOST = "pinned_host"  # which devices read and write by themselves
 
 
 def in_host_memory(tree: Any) -> Any:
-    """The arrays (or placed shapes) of a tree, each device's part in its host's memory."""
     return jax.tree.map(lambda x: _moved(x, HOST), tree)
 
 
 def in_device_memory(tree: Any) -> Any:
-    """The inverse of `in_host_memory`; what is there already stays as it is."""
     return jax.tree.map(lambda x: _moved(x, DEVICE), tree)
 
 

@@ -110,7 +110,6 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="decoding")
 
     def compile_all(self) -> Iterator[tuple[int, int]]:
-        """Compiles every program that orders can need; yields how many are ready, and of how many."""
         return self._sampler.compile_all(self._rollout, self._controls(self._rollout.schedule.samples()))
 
     def start(self) -> None:

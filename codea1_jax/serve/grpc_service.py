@@ -64,7 +64,6 @@ class Orchestrator(jetstream_pb2_grpc.OrchestratorServicer):
 
 
 async def start_grpc(batcher: Batcher, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
-    """Listens at a port that is free, at any for 0; returns the server and its port."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])  # else a second server would share the port
     jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(batcher, token), server)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

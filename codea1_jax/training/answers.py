@@ -73,7 +73,6 @@ def make_player(
 
 
 def suite_size(model: str | None) -> int:
-    """How many tests of a suite count, as the run that `model` names was trained; else as other models are asked."""
     run = None if model is None else find_run(model)
     return SUITE_SIZE if run is None else Config.model_validate(run.config).rewards.suite_size
 

@@ -81,7 +81,6 @@ class Games:
         return {role: replace(sampler.sampler.counters) for role, sampler in self.samplers.items()}
 
     def goodput(self, before: Mapping[Role, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
-        """Figures of the sampling since then, as metrics; `seconds`: of the step's stages."""
         work = {role: sampler.sampler.counters.since(before[role]) for role, sampler in self.samplers.items()}
         return {
             f"{figure}/{stage}": value

@@ -49,8 +49,6 @@ BEFORE_TRAINING = "seconds/before_training"  # of the run's first start
 
 @dataclass(frozen=True)
 class Results:
-    """What the run in a directory has written, read when it is asked for."""
-
     path: Path
 
     @property
@@ -213,7 +211,6 @@ def _report_refused(refused: Sequence[Refusal], dropped_tests: Sequence[Refusal]
 
 
 def describe_refused(refused: Sequence[Refusal]) -> list[str]:
-    """A line for each reason, the commonest first: how many questions were refused for it, and which came first."""
     by_reason = defaultdict(list)
     for refusal in refused:
         by_reason[refusal.reason].append(refusal.id)

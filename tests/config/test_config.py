@@ -208,9 +208,12 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
     [
         ("rollout.sample=4", "unknown key rollout.sample; did you mean rollout.samples?"),
         ("code.grpo.kl_coeff=0", "unknown key code.grpo.kl_coeff; did you mean code.grpo.kl_coef?"),
-        ("rollout.samples=many", "rollout.samples: must be a whole number, not 'many'"),
-        ("rollout.samples=1", "rollout.samples: must be 2 or more, not 1"),
-        ("rollout=3", "rollout: must be a section of keys, as in {key: value}, not 3"),
+        (
+            "rollout.samples=many",
+            "rollout.samples: must be a valid integer, unable to parse string as an integer, not 'many'",
+        ),
+        ("rollout.samples=1", "rollout.samples: must be greater than or equal to 2, not 1"),
+        ("rollout=3", "rollout: must be a valid dictionary or instance of RolloutConfig, not 3"),
         ("rewards.difficulty=hard", "rewards.difficulty: must be 'fraction' or 'any', not 'hard'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
@@ -219,13 +222,19 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("train.steps", "'train.steps' is not an override; write key=value"),
         ("=3", "'=3' is not an override"),
         ("train.steps=[1", "train.steps: '[1' is not a YAML value"),
-        ("rollout.temperature=hot", "rollout.temperature: must be a number, not 'hot'"),
-        ("rollout.temperature=0", "rollout.temperature: must be more than 0, not 0"),
+        (
+            "rollout.temperature=hot",
+            "rollout.temperature: must be a valid number, unable to parse string as a number, not 'hot'",
+        ),
+        ("rollout.temperature=0", "rollout.temperature: must be greater than 0, not 0"),
         ("rollout.temperature=.inf", "rollout.temperature: must be a finite number, not inf"),
-        ("rollout.top_p=1.5", "rollout.top_p: must be 1 or less, not 1.5"),
-        ("method.white_box=perhaps", "method.white_box: must be true or false, not 'perhaps'"),
-        ("eval.datasets=one", "eval.datasets: must be a list, as in [a, b], not 'one'"),
-        ("run.directory=null", "run.directory: must be text, not None"),
+        ("rollout.top_p=1.5", "rollout.top_p: must be less than or equal to 1, not 1.5"),
+        (
+            "method.white_box=perhaps",
+            "method.white_box: must be a valid boolean, unable to interpret input, not 'perhaps'",
+        ),
+        ("eval.datasets=one", "eval.datasets: must be a valid tuple, not 'one'"),
+        ("run.directory=null", "run.directory: must be a valid string, not None"),
     ],
 )
 def test_a_wrong_override_is_one_line_that_names_the_key(override, line):

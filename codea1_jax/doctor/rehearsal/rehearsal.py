@@ -61,7 +61,6 @@ class Rehearsal:
     directory: Path
 
     def stages(self) -> Iterator[Stage]:
-        """Performs the stages in turn; the first that fails is the last."""
         for name, stage in self._plan():
             began = time.monotonic()
             try:

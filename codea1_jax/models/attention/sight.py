@@ -29,7 +29,6 @@ class Sight(NamedTuple):
         return cls(segments, segments)
 
     def mask(self, start: int, end: int) -> Bool[Array, "batch query key"]:
-        """True where a query in [start, end) sees a key in [0, end)."""
         keys = self.segments[:, None, :end]
         own, parent = self.segments[:, start:end, None], self.parents[:, start:end, None]
         return visible(own, parent, jnp.arange(start, end)[None, :, None], keys, jnp.arange(end)[None, None])

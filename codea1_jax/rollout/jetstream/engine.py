@@ -85,7 +85,6 @@ class JetStreamEngine(engine_api.Engine):
         check_shards(capacity, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
-        """The parameters in a Hugging Face directory, as the engine decodes with them."""
         convert = to_decode_params(self._model, self._mesh)
         return convert(load_params(directory, self._model))
 

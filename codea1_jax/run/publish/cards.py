@@ -141,7 +141,6 @@ def _shown(name: str, samples: int) -> str:
 
 
 def rollouts_card(repo: str, method: str, counts: Mapping[str, int], licence: str | None) -> str:
-    """The card of a run's rollouts: its files `NAME.parquet` with that many rows each."""
     configs = [{"config_name": name, "data_files": f"{name}.parquet"} for name in counts]
     front = _front({**({"license": licence} if licence else {}), "tags": _TAGS, "configs": configs})
     table = _table(("configuration", "rows"), [(name, f"{count:,}") for name, count in counts.items()])

@@ -47,7 +47,6 @@ def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
 
 
 def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
-    """`count` of the items, or all if there are no more, including the first and the last."""
     if len(items) <= count:
         return list(items)
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
