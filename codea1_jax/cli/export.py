@@ -12,7 +12,6 @@ from codea1_jax.run.publish.cards import rollouts_card
 from codea1_jax.run.publish.hub import CARD
 from codea1_jax.run.publish.tables import tested_questions, write_rollouts
 from codea1_jax.run.rundir import find_run, recorded_run
-from data_pipeline import problem_files
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +48,7 @@ def _write_dataset(run: str, destination: Path) -> None:
 
 
 def _write_pytest(source: str, destination: Path) -> None:
-    if run := find_run(source):
-        rows = tested_questions(Path(run.place))
-    else:
-        rows = [problem_files.row(problem) for problem in load_data(source).problems]
-    left_out = pytest_files.write(rows, destination)
-    if left_out:
-        say(f"codea1: left out, without tests that plain Python can run: {', '.join(left_out)}")
+    run = find_run(source)
+    problems = tested_questions(Path(run.place)) if run else load_data(source).problems
+    if left_out := pytest_files.write(problems, destination):
+        say(f"codea1: left out, without tests: {', '.join(left_out)}")

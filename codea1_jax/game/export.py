@@ -77,6 +77,9 @@ def _mean(values: Iterable[float | bool]) -> float:
     return fmean(values) if values else 0.0
 
 
+JUDGED = ("source", "preamble", "atol", "rtol", "seconds", "memory_mb", "checker")
+"""What else of a question decides verdicts."""
+
 Decode = Callable[[Sequence[int]], str]
 
 
@@ -93,6 +96,7 @@ def question_record(step: int, question: QuestionRollout, decode: Mapping[str, D
         "task": problem.task,
         "entry_point": problem.entry_point,
         "reference": problem.solution,
+        "judged": {name: getattr(problem, name) for name in JUDGED},
         "prompt": _prompt([p.response for p in question.programs], decode["code"]),
         "book_before": [
             _test_record(problem, test) | {"frequency": count} for test, count in question.page_before.items()

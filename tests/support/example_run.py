@@ -159,6 +159,7 @@ def _question(rng: random.Random, task: Task, step: int, share: float) -> dict:
         "task": "function",
         "entry_point": task.entry_point,
         "reference": reference,
+        "judged": {"rtol": 1e-9},
         "prompt": task.question,
         "book_before": [
             {"call": call, "expected": expected[call], "frequency": rng.randint(1, 5)} for call in remembered
@@ -234,6 +235,7 @@ def _hostile_question(step: int) -> dict:
         "question": HOSTILE,
         "entry_point": HOSTILE,
         "reference": HOSTILE,
+        "judged": {},
         "book_before": [{"call": HOSTILE, "expected": HOSTILE, "frequency": 2}],
         "programs": [{**program, "book": [test], "suites": [suite]}],
     }

@@ -1,84 +1,60 @@
-"""Questions with tests as pytest files: one a question, which runs without this project.
+"""Questions with tests as pytest files, one a question, which need `codea1-judge`: their verdicts are the judge's.
 
-    PROGRAM=mine.py pytest exported/test_twice.py
+    PROGRAM=mine.py pytest exported/test_0000_twice.py
 
-runs the program in `mine.py`; without PROGRAM it is the question's own solution, which lies in `solutions/`.
+judges the program in `mine.py`; without PROGRAM it is the question's own solution.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from textwrap import indent
-from typing import Any
 
-from sandbox import Task, nodes
+from data_pipeline import Problem
+from data_pipeline.imports import packages_of
+from sandbox import Task
 
-_IMPORTS = """import os
-import runpy
-import subprocess
-import sys
+_FILE = """{question!r}
+
+import os
 from pathlib import Path
 
 import pytest
 
-PROGRAM = os.environ.get("PROGRAM", str(Path(__file__).parent / "solutions" / Path(__file__).name[len("test_") :]))
-"""
-_CALLED = """
+from codea1_judge import Judge, Problem
+from sandbox import Task
 
-@pytest.fixture(scope="module", autouse=True)
-def program():
-    globals().update(runpy.run_path(PROGRAM))
-"""
-# Outputs are compared token by token, numbers by their value, as `sandbox.streams` does.
-_STREAM = """
-
-def same(word, right):
-    try:
-        return word == right or abs(float(word) - float(right)) <= max({atol!r}, {rtol!r} * abs(float(right)))
-    except ValueError:
-        return False
+PROBLEM = Problem(
+{fields}
+)
 
 
-def check(given, output, expected):
-    words, right = output.split(), expected.split()
-    return len(words) == len(right) and all(map(same, words, right))
+@pytest.fixture(scope="module")
+def verdicts():
+    program = os.environ.get("PROGRAM")
+    with Judge(workers=1, preload={packages!r}) as judge:
+        return judge.judge(Path(program).read_text() if program else PROBLEM.solution, PROBLEM).tests
 
 
-{checker}
-
-
-@pytest.mark.parametrize(("given", "expected"), {tests!r})
-def test_output(given, expected):
-    done = subprocess.run([sys.executable, PROGRAM], input=given, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert check(given, "\\n".join(done.stdout.split()), "\\n".join(expected.split())), done.stdout
+@pytest.mark.parametrize("number", range({count}))
+def test_program(verdicts, number):
+    assert verdicts[number].passed, (PROBLEM.check or PROBLEM.golden_tests[number], verdicts[number])
 """
 
 
-def write(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
-    """Writes a file for each row of `data_pipeline.problem_files` that has tests.
-
-    Returns the ids of those that are left out: they have none, or they are about linked lists or trees, which only the
-    judge makes of lists.
-    """
-    (folder / "solutions").mkdir(parents=True, exist_ok=True)
+def write(problems: Iterable[Problem], folder: Path) -> list[str]:
+    """Writes a file for each problem that has tests, and returns the ids of the others."""
     left_out = []
-    for number, row in enumerate(rows):
-        entry_point = row.get("entry_point") or ""
-        if not row["tests"] or nodes.signatures(row["solution"], entry_point):
-            left_out.append(row["id"])
+    for number, problem in enumerate(problems):
+        count = 1 if problem.check else len(problem.golden_tests)
+        if not count:
+            left_out.append(problem.id)
             continue
-        stem = f"{number:04d}_{re.sub(r'[^A-Za-z0-9]+', '_', row['id'])[:60]}"
-        (folder / "solutions" / f"{stem}.py").write_text(row["solution"].rstrip("\n") + "\n")
-        (folder / f"test_{stem}.py").write_text(_file(row))
+        fields = [
+            f"    {name}={f'Task.{value.name}' if isinstance(value, Task) else repr(value)},"
+            for name, value in vars(problem).items()
+            if value != getattr(Problem, name, None)  # the default
+        ]
+        packages = sorted(packages_of(problem.solution))
+        text = _FILE.format(question=problem.question, fields="\n".join(fields), packages=packages, count=count)
+        (folder / f"test_{number:04d}_{re.sub(r'[^A-Za-z0-9]+', '_', problem.id)[:60]}.py").write_text(text)
     return left_out
-
-
-def _file(row: Mapping[str, Any]) -> str:
-    header = f"{row['question']!r}\n\n{_IMPORTS}"
-    if row.get("task") == Task.STREAM:
-        tests = [(test["input"], test["output"]) for test in row["tests"]]
-        given = {"atol": row.get("atol", 0.0), "rtol": row.get("rtol", 0.0)}
-        return header + _STREAM.format(tests=tests, checker=row.get("checker", ""), **given)
-    functions = (f"\n\ndef test_{i}():\n{indent(test, '    ')}\n" for i, test in enumerate(row["tests"]))
-    return "".join([header, _CALLED, *functions])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import blamed_on_file, read_lines
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
+from data_pipeline import Problem, problem_files
+from data_pipeline.problem import BadRow
 from sandbox import Task, encode_literal
 
 _TEST = pa.struct([(name, pa.string()) for name in ("call", "expected", "verdict")])
@@ -67,25 +70,32 @@ def _suites(question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from ({**question, **of, **suite} for suite in program["suites"])
 
 
-def tested_questions(run: Path) -> list[dict[str, Any]]:
-    """A run's questions as rows of `data_pipeline.problem_files`, each with the different valid tests of its suites.
+def tested_questions(run: Path) -> list[Problem]:
+    """A run's questions, each with the different valid tests of its suites.
 
-    Raises UserError if the run has recorded no rollouts.
+    Raises UserError if the run has recorded no rollouts, or not what decides a verdict.
     """
     questions: dict[str, dict[str, Any]] = {}
     tests: dict[str, dict[str, Any]] = {}
-    for recorded in _recorded_steps(run):
-        for question in recorded:
-            name, task = question["question_id"], Task(question["task"])
-            questions[name] = {key: question[key] for key in ("question", "entry_point", "task")}
-            questions[name] |= {"id": name, "solution": question["reference"]}
-            written = (
-                test for program in question["programs"] for suite in program["suites"] for test in suite["tests"]
-            )
-            for call, expected in ((test["call"], test["expected"]) for test in written):
-                if task is Task.STREAM:
-                    tests.setdefault(name, {})[call] = {"input": call, "output": expected}
+    with blamed_on_file(run):
+        for question in (each for recorded in _recorded_steps(run) for each in recorded):
+            questions[question["question_id"]] = question
+            of_question = tests.setdefault(question["question_id"], {})
+            for test in (t for program in question["programs"] for suite in program["suites"] for t in suite["tests"]):
+                call, expected = test["call"], test["expected"]
+                if question["task"] == Task.STREAM and "sha256:" not in expected:
+                    of_question[call] = {"input": call, "output": expected}
                 elif encode_literal(expected) == expected:
                     *before, last = call.split("\n")
-                    tests.setdefault(name, {})[call] = "\n".join([*before, f"assert {last} == {expected}"])
-    return [question | {"tests": [*tests[name].values()]} for name, question in questions.items() if name in tests]
+                    of_question[call] = "\n".join([*before, f"assert {last} == {expected}"])
+        return [_problem(question, [*tests[name].values()]) for name, question in questions.items()]
+
+
+def _problem(question: Mapping[str, Any], tests: list[Any]) -> Problem:
+    row = {"id": question["question_id"], "solution": question["reference"], "tests": tests}
+    row |= {key: question[key] for key in ("question", "entry_point", "task")}
+    try:
+        problem = problem_files.FORMAT.problem_of(row, row["id"])
+    except BadRow:  # of a dataset whose references are read otherwise
+        problem = Problem(row["id"], row["question"], row["solution"], row["entry_point"])
+    return replace(problem, **question["judged"])

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -12,7 +13,16 @@ import yaml
 from example_run import write_example_run
 
 from codea1_jax.cli import main
-from codea1_jax.run.publish import pytest_files
+from codea1_jax.game.export import question_record
+from codea1_jax.game.rewards import SuiteReward
+from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, Response, SuiteRollout
+from codea1_jax.game.suites import Suite
+from codea1_jax.game.validation import ValidatedSuite
+from codea1_jax.run.publish import pytest_files, tables
+from codea1_judge import Judge, Problem
+from data_pipeline.golden import read_golden_tests, stream_line
+from sandbox import Status, Task, Test, Verdict
+from sandbox.streams import encode_output
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +32,14 @@ def run(tmp_path_factory) -> Path:
     config = {"method": {"name": "a1"}, "model": {"pretrained": "a/b"}, "data": {"source": "x"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config | {"run": {"directory": str(folder)}}))
     return folder
+
+
+def stream(name, solution, *tests, **more):
+    return Problem(name, "?", solution, "", tuple(stream_line(*test) for test in tests), task=Task.STREAM, **more)
+
+
+def function(name, solution, *tests, **more):
+    return Problem(name, "?", solution, "f", tests, **more)
 
 
 def recorded(run: Path) -> list[dict]:
@@ -71,40 +89,60 @@ def test_a_runs_suites_as_pytest_files_pass_the_solutions_and_fail_a_wrong_progr
     assert run_pytest(file, tmp_path / "wrong.py").startswith(f"{len(tests)} failed")
 
 
-def test_every_kind_of_question_becomes_a_pytest_file(tmp_path):
-    def row(name, solution, tests, entry_point="", **more):
-        return {"id": name, "question": 'A "box"\n\\d', "solution": solution, "tests": tests} | (
-            {"entry_point": entry_point} if entry_point else {"task": "stream"} | more
-        )
+LESS = """def check(given, output, expected):
+    return int(output) < int(given)
+"""
+# Questions, each with a program, or its solution, and the judge's verdict, which plain tests do not always give.
+JUDGED = [
+    (stream("below", "print(int(input()) - 1)", ("4\n", "3"), checker=LESS), "print(int(input()) // 2)", True),
+    (stream("below", "print(int(input()) - 1)", ("4\n", "3"), checker=LESS), "print(4)", False),
+    (stream("third", "print(int(input()) / 3)", ("1", "0.333"), atol=1e-2), "print(0.34)", True),
+    (stream("third", "print(int(input()) / 3)", ("1", "0.333"), atol=1e-2), "print(0.35)", False),
+    (stream("large", "print(2 ** 53 + 1)", ("", "9007199254740993")), "print(2 ** 53)", False),
+    (stream("words", "print('1e400 a')", ("", "1e400 a")), "print('1e500 a')", False),
+    (function("f", "def f(x):\n    return x / 10", "assert f(3) == 0.3"), "def f(x):\n    return x * 0.1", True),
+    (function("f", "def f(x):\n    return sqrt(x)", "assert f(4) == 2", preamble="from math import *\n"), None, True),
+    (
+        function("f", "def f(x):\n    return [x]", "assert f(1) == [1]"),
+        "class Any:\n    def __eq__(self, other):\n        return True\n\ndef f(x):\n    return Any()",
+        False,
+    ),
+    (
+        Problem("node", "?", "def f(head: ListNode) -> ListNode:\n    return head", "f", ("assert f([1]) == [1]",)),
+        None,
+        True,
+    ),
+    (Problem("own", "?", "", "f", check="def check(f):\n    assert f(2) > 3"), "def f(x):\n    return 2 * x", True),
+]
 
-    node = "def f(head: ListNode) -> ListNode:\n    return head"
-    any_order = "def check(given, output, expected):\n    return set(output.split()) == set(expected.split())"
-    halves = [{"input": "3\n", "output": "1.50\n"}, {"input": "4\n", "output": "2"}]
-    rows = [
-        row(
-            "mean/1",
-            "def mean(xs):\n    return sum(xs) / len(xs)",
-            ["assert mean([0.1, 0.2]) == pytest.approx(0.15, rel=0.0, abs=1e-9)"],
-            "mean",
-        ),
-        row(
-            "box",
-            "class Box:\n    def __init__(self, x):\n        self.x = x\n",
-            ["made = Box(3)\nassert made.x == 3"],
-            "Box",
-        ),
-        row("half", "print(int(input()) / 2)", halves, atol=1e-6, rtol=0.0),
-        row("any", "print(1, 2)", [{"input": "\n", "output": "2 1"}], checker=any_order),
-        row("none", "def f(): pass", [], "f"),
-        row("list", node, ["assert f([1]) == [1]"], "f"),
+
+def test_an_exported_file_gives_the_verdict_of_the_judge(tmp_path):
+    with Judge(workers=1) as judge:
+        for problem, program, right in JUDGED:
+            assert judge.judge(program or problem.solution, problem).passed == right, program
+    assert pytest_files.write([*(problem for problem, _, _ in JUDGED), Problem("none", "?", "", "f")], tmp_path) == [
+        "none"
     ]
-    assert pytest_files.write(rows, tmp_path) == ["none", "list"]
-    passed = {path.name: run_pytest(path) for path in sorted(tmp_path.glob("test_*.py"))}
-    assert [text.partition(" in ")[0] for text in passed.values()] == ["1 passed", "1 passed", "2 passed", "1 passed"]
-    (tmp_path / "third.py").write_text("print(int(input()) // 2)\n")
-    assert run_pytest(tmp_path / "test_0002_half.py", tmp_path / "third.py").startswith("1 failed, 1 passed")
-    (tmp_path / "other.py").write_text("print(1, 1)\n")
-    assert run_pytest(tmp_path / "test_0003_any.py", tmp_path / "other.py").startswith("1 failed")
+    for number, (_, program, right) in enumerate(JUDGED):
+        mine = tmp_path / "mine.py"
+        mine.write_text(program or "")
+        (file,) = tmp_path.glob(f"test_{number:04d}_*.py")
+        said = run_pytest(file, mine if program else None)
+        assert said.startswith("1 passed" if right else "1 failed"), (file, said)
+
+
+def test_a_run_records_what_decides_its_verdicts_and_its_exported_file_has_it(tmp_path):
+    problem = stream("below", "print(int(input()) - 1)", ("4\n", "3"), checker=LESS, seconds=2.5, memory_mb=300.0)
+    test = Test("4\n", encode_output("3", as_printed=True))
+    reward, response = SuiteReward(0.0, 0.0, 0.0), Response("")
+    suite = SuiteRollout(response, Suite((), ()), ValidatedSuite((test,), 0), (Verdict(Status.PASSED),), reward)
+    played = QuestionRollout(problem, {}, {}, (), (ProgramRollout(response, "", 0, True, (), (suite,)),))
+    (run := tmp_path / "run" / "rollouts").mkdir(parents=True)
+    record = question_record(1, played, {"code": str, "test": str})
+    (run / "step_000001.jsonl").write_text(json.dumps(record) + "\n")
+    (exported,) = tables.tested_questions(run.parent)
+    assert replace(exported, golden_tests=problem.golden_tests, source="") == problem
+    assert read_golden_tests(exported) == read_golden_tests(problem)
 
 
 @pytest.mark.parametrize(
