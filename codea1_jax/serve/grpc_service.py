@@ -57,6 +57,7 @@ class Orchestrator(jetstream_pb2_grpc.OrchestratorServicer):
         if request.session_cache:
             raise BadRequest("session_cache: this server keeps no sessions; send the whole prompt")
         if which == "text_content":
+            self._batcher.limits.check_texts([request.text_content.text])
             prompt = self._batcher.tokenizer.encode_prompt(request.text_content.text)
         else:
             prompt = tuple(request.token_content.token_ids)

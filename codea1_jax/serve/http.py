@@ -107,7 +107,7 @@ class _Service:
     ) -> tuple[CompletionRequest | ChatRequest, list[Order], Answer]:
         asked, batcher = parse(kind, body), self._batcher
         self._require(asked.model)
-        prompts = asked.prompts(batcher.tokenizer)
+        prompts = asked.prompts(batcher.tokenizer, batcher.limits)
         answer = Answer(self._name, sum(map(len, prompts)), chat=isinstance(asked, ChatRequest))
         return asked, orders_of(asked, prompts, batcher.limits), answer
 

@@ -92,9 +92,10 @@ class CompletionRequest(GenerationRequest):
     prompt: str | list[int] | list[str] | list[list[int]]
     echo: Literal[False] = False
 
-    def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+    def prompts(self, tokenizer: Tokenizer, limits: Limits) -> list[tuple[int, ...]]:
         given: Any = self.prompt
         prompts = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+        limits.check_texts(["" if isinstance(prompt, list) else prompt for prompt in prompts])
         return [tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in prompts]
 
     def longest(self, limits: Limits) -> int:
@@ -107,12 +108,14 @@ class ChatRequest(GenerationRequest):
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: Literal[False] = False
 
-    def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+    def prompts(self, tokenizer: Tokenizer, limits: Limits) -> list[tuple[int, ...]]:
         """The conversation in tokens. Raises BadRequest if the model has no chat template, or it refuses the turns."""
         if tokenizer.hf.chat_template is None:
             raise BadRequest("this model has no chat template; use /v1/completions")
+        messages = [message.plain() for message in self.messages]
+        limits.check_texts([message["content"] for message in messages])
         try:
-            return [tokenizer.encode_chat([message.plain() for message in self.messages])]
+            return [tokenizer.encode_chat(messages)]
         except (TemplateError, TypeError, ValueError) as error:
             raise BadRequest(f"messages: the model's chat template refuses them: {error}", "messages") from error
 

@@ -1,5 +1,6 @@
 """What a client asks for, checked before it reaches the engine, where a mistake would end the service."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codea1_jax.rollout.requests import Sampling
@@ -41,7 +42,7 @@ class Limits:
     """What one request may ask for, in tokens, and how many orders may wait.
 
     vocabulary: ids of the tokenizer.
-    samples: of one order.
+    samples: of one order. characters: of the longest text that may have as few tokens as a prompt.
     """
 
     prompt: int
@@ -49,6 +50,14 @@ class Limits:
     vocabulary: int
     samples: int
     waiting: int
+    characters: int
+
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Raises BadRequest for what cannot fit, before it is turned into tokens."""
+        if len(texts) > self.waiting:
+            raise BadRequest(f"{len(texts)} texts in a request; this server takes at most {self.waiting}", "prompt")
+        if (longest := max(map(len, texts), default=0)) > self.characters:
+            raise BadRequest(f"a prompt of {longest} characters has more tokens than this server takes", "prompt")
 
     def check(self, order: Order) -> None:
         if not order.prompt:

@@ -119,6 +119,7 @@ class Server:
             vocabulary=tokenizer.vocab_size,
             samples=capacity.width,
             waiting=WAITING,
+            characters=capacity.prompt_buckets[-1] * max(map(len, tokenizer.hf.get_vocab())),
         )
         sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
         batcher = Batcher(sampler, self._params, tokenizer, limits, on_failure)

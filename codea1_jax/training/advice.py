@@ -1,6 +1,6 @@
 """Why a run, or a step, cannot teach anything, and what to change: one line for each reason. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role, RolloutConfig
@@ -9,6 +9,8 @@ from codea1_jax.learn import Trajectory
 
 FEWEST_STEPS = 20  # with fewer, the noise of the evaluations hides any trend
 FEWEST_POINTS = 5  # of a curve of evaluations
+# Nats a token, more than rounding makes sampler and learner differ by, in the type of activations.
+ROUNDING = {"float32": 1e-3, "bfloat16": 0.05}
 
 
 def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]:
@@ -50,6 +52,17 @@ def step_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]
             code = name == "code"
             why = _why_programs_are_equal(programs, rollout) if code else _why_suites_are_equal(suites, rollout)
             yield f"this step taught {name} nothing: {why}"
+
+
+def mismatch_advice(config: Config, metrics: Mapping[str, float]) -> Iterator[str]:
+    """Which policies were not sampled as they are learned from, by the log-probabilities of a step's tokens."""
+    for name, model in config.models.items():
+        difference = metrics.get(f"{name}/rollout_difference_mean", 0.0)
+        if difference > ROUNDING[model.compute_dtype]:
+            yield (
+                f"{name} is not sampled as it is learned from: a token's log-probability differs by {difference:.3f} "
+                "nats, more than rounding; do both have the same weights and adapters, temperature and tokens?"
+            )
 
 
 def _why_programs_are_equal(programs: Sequence[ProgramRollout], rollout: RolloutConfig) -> str:

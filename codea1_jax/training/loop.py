@@ -3,6 +3,7 @@
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.training.advice import step_advice
+from codea1_jax.training.advice import mismatch_advice, step_advice
 from codea1_jax.training.draw import play_step
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
@@ -55,7 +56,8 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data)
                 if run.writes:
-                    for line in step_advice(rollouts, training.config.rollout):
+                    advice = step_advice(rollouts, training.config.rollout), mismatch_advice(training.config, metrics)
+                    for line in chain(*advice):
                         logger.warning("step %d: %s", state.step, line)
                 progress.update(state.step, metrics)
         except Interrupted as asked:

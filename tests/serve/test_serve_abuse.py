@@ -14,6 +14,7 @@ from capacities import for_slots
 from tiny_policy import tiny_policy
 from tiny_server import TOKEN, Running, running
 
+from codea1_jax.models.tokenizer import Tokenizer
 from sandbox.remote import http_service
 
 SMALL = for_slots(2, 2, (8, 24), (8, 16), block=4, prefill_tokens=24)
@@ -134,6 +135,23 @@ def test_no_value_of_a_request_ends_the_server(small, name):
         else:
             assert status in (400, 404) and answer["error"]["message"], (value, status)
     assert small.client().completions.create(model="tiny", prompt="a", max_tokens=1, temperature=0).choices
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("completions", {"prompt": [""] * 30_000}),
+        ("completions", {"prompt": ["ok", "a" * 30_000]}),
+        ("completions", {"prompt": [[1]] * 30_000}),
+        ("chat/completions", {"messages": [{"role": "user", "content": ""}] * 30_000}),
+        ("chat/completions", {"messages": [{"role": "user", "content": "a" * 30_000}]}),
+    ],
+)
+def test_what_cannot_fit_is_refused_before_it_is_turned_into_tokens(small, monkeypatch, path, asked):
+    for name in ("encode", "encode_prompt", "encode_chat"):
+        monkeypatch.setattr(Tokenizer, name, lambda *_: pytest.fail("turned into tokens"))
+    status, answer = answer_to(small, json.dumps({"model": "tiny", "max_tokens": 1, **asked}).encode(), path)
+    assert status == 400 and answer["error"]["param"] == "prompt"
 
 
 @pytest.mark.parametrize("temperature", [1e-9, 1e-38, 5e-324])

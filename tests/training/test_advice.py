@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
+from capacities import for_slots
 from judged_group import RIGHT, played
 
-from codea1_jax.config import Config, RolloutConfig, load
+from codea1_jax.config import Config, GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig, RolloutConfig, load
 from codea1_jax.game.rollouts import StepRollouts
-from codea1_jax.learn import Trajectory
-from codea1_jax.rollout import Completion
-from codea1_jax.training.advice import schedule_advice, step_advice
+from codea1_jax.learn import GRPO, Learner, Trajectory
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
+from codea1_jax.models.lora import attach, merge
+from codea1_jax.rollout import Completion, Request, Sampler, Sampling
+from codea1_jax.training.advice import mismatch_advice, schedule_advice, step_advice
 from sandbox import SandboxPool
 
 WRONG = "def f(x, y=0):\n    return [0, 0]"
@@ -99,3 +105,66 @@ def test_a_step_that_taught_nothing_says_why(pool, programs, suites, code, test)
 def test_responses_that_are_all_cut_off_name_the_length_to_raise(pool):
     told = lessons(pool, ["", ""], ["", ""], finished=False)
     assert any("every response was cut off at rollout.code_tokens=4096; raise it" in line for line in told)
+
+
+# --- a policy that is not sampled as it is learned from ------------------------------------------------
+
+MODEL = Transformer(Architecture(12, 16, 32, 1, 2, 1, 8, tie_embeddings=False))
+CAPACITY = for_slots(4, 4, (8,), (8,), block=8, prefill_tokens=32)
+LORA = LoRAConfig(rank=2)
+
+
+class Trained:
+    """Steps of a tiny policy, at each of which `fault` may change what its sampler gets."""
+
+    def __init__(self, lora: LoRAConfig | None = None) -> None:
+        tuned, packing = (
+            {"learning_rate": 2e-2, "warmup_steps": 0},
+            PackingConfig(row_length=64, micro_batch_tokens=512),
+        )
+        objective = GRPO(GRPOConfig(kl_coef=0.0))
+        self.learner = Learner(MODEL, objective, OptimizerConfig(**tuned), packing, total_steps=9, lora=lora)
+        self.sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=0, capacity=CAPACITY)
+        self.lora, self.base = lora, init_params(MODEL, jax.random.key(0))
+
+    def advice(self, fault: str = "") -> list[list[str]]:
+        """The advice of two steps."""
+        state, given, before, told = self.learner.init(self.base), (), self.base, []
+        for step in range(2):
+            now = jax.tree.map(jnp.copy, state.params)
+            whole = merge(attach(self.lora, self.base, now)) if self.lora else now
+            params = {"stale": before, "adapters": self.base}.get(fault, whole)
+            given = (3,) if fault == "token" else ()
+            requests = [Request((*given, question), (step, question), 4) for question in (2, 4, 5, 6)]
+            sampling = Sampling(max_new_tokens=4, temperature=0.6 if fault == "temperature" else 1.0)
+            groups = [
+                [
+                    Trajectory(requests[i].prompt[-1:], c.tokens, (-1.0) ** k, logprobs=c.logprobs)
+                    for k, c in enumerate(of)
+                ]
+                for i, of in self.sampler.generate(params, requests, sampling)
+            ]
+            state, metrics = self.learner.update(state, None, groups, base=self.base if self.lora else None)
+            told.append(list(mismatch_advice(load(Config, "micro/a1"), {f"test/{k}": v for k, v in metrics.items()})))
+            before = whole
+        return told
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    return Trained()
+
+
+def test_a_policy_that_is_sampled_as_it_is_learned_from_is_no_warning(trained):
+    assert trained.advice() == Trained(LORA).advice() == [[], []]
+
+
+@pytest.mark.parametrize(("fault", "first"), [("stale", 1), ("temperature", 0), ("token", 0)])
+def test_a_sampler_of_older_weights_another_temperature_or_other_tokens_is_a_warning(trained, fault, first):
+    told = trained.advice(fault)
+    assert [len(each) for each in told] == [1 - first, 1]
+    assert told[1][0].startswith("test is not sampled as it is learned from: a token's log-probability differs by ")
+
+
+def test_adapters_that_the_sampler_lacks_are_a_warning_once_they_have_learned(trained):
+    assert [len(each) for each in Trained(LORA).advice("adapters")] == [0, 1]
