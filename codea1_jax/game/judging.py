@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from codea1_jax.config import Config
@@ -36,7 +37,7 @@ T = TypeVar("T")
 class ProgramOutcomes:
     """What one program did: whether it executed, and what each call gave, by the call's text.
 
-    in_script: of a script, what each test gave, those of its suites and then the book's; there a test that passed may
+    in_script: of a script, what each test gave, the book's and then those of its suites; there a test that passed may
     fail when it is repeated behind one that hangs.
     """
 
@@ -165,7 +166,7 @@ class PendingJudgement:
 def judge_group(
     judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: Config
 ) -> Judgement:
-    """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
+    """Validates the suites of a question's group, then runs every program on the book's tests and its own kept ones.
 
     Raises SandboxError if the judge fails.
     """
@@ -178,7 +179,7 @@ def judge_group(
     script_seconds = _script_seconds(problem, config)
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
-        faced = [test.call for test in (*(everyones if config.rewards.pool_tests else tests), *book)]
+        faced = [test.call for test in (*book, *(everyones if config.rewards.pool_tests else tests))]
         pending[index] = submit_calls(
             judge,
             problem,
@@ -228,19 +229,27 @@ def _validate_suites(
     every = [test.stated for tests in permitted for test in tests]
     literals = {stated: encode_stated(stated, problem.task, as_printed=checked) for stated in every}
     calls = [[test.call for test in tests] for tests in permitted]
-    computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in permitted]
-    outcomes = _outcomes(judge, reference, calls, scripts)
     predicted = config.method.answer_prediction
-    answers = _outcomes(judge, stated, computed if predicted else [[] for _ in suites], scripts)
+    computed = [[t.stated for t in tests if predicted and literals[t.stated] is None] for tests in permitted]
+    outcomes = _outcomes(judge, reference, calls, scripts)
+    answers = _outcomes(judge, stated, computed, scripts)
+    hung = {
+        script
+        for script, *ran in zip(scripts or (), outcomes, answers, strict=False)
+        if any(outcome.status is Status.TIMED_OUT for found in ran for outcome in found)
+    }
     validated = []
-    for suite, tests, known, found in zip(suites, permitted, outcomes, answers, strict=True):
-        values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
+    for i, (suite, tests, returned, expressions, found) in enumerate(
+        zip(suites, permitted, outcomes, computed, answers, strict=True)
+    ):
+        values = literals | {text: outcome.value for text, outcome in zip(expressions, found, strict=True)}
         invalid = suite.invalid + len(suite.tests) - len(tests)
-        if together and any(outcome.status is Status.TIMED_OUT for outcome in (*known.values(), *found.values())):
+        if scripts is not None and scripts[i] in hung:
             validated.append(ValidatedSuite((), invalid + len(tests), hung=True))
             continue
-        returned = [known[test.call] for test in tests]
-        answered = [values[test.stated] if predicted else known[test.call].value for test in tests]
+        answered = [
+            values[test.stated] if predicted else outcome.value for test, outcome in zip(tests, returned, strict=True)
+        ]
         judged = validate_suite(
             [test.call for test in tests],
             returned,
@@ -266,33 +275,33 @@ def _outcomes(
     job: Callable[[tuple[str, ...]], Job],
     suites: Sequence[Sequence[str]],
     scripts: Sequence[int] | None,
-) -> list[Mapping[str, Outcome]]:
-    """What each suite's expressions give within the suite's own time, or in that of the script that it belongs to; then
-    each suite has the outcomes of its whole script.
+) -> list[list[Outcome]]:
+    """What each suite's expressions give within the suite's own time, or in that of the script that it belongs to.
 
     All are asked at once; only where that takes longer than one suite may, each suite is asked by itself. The answers
-    are the same: no expression sees what another did. In a script it does.
+    are the same: no expression sees what another did. In a script it does, and what is repeated there runs again.
     """
     if scripts is not None:
-        return _by_script(judge, job, suites, scripts)
+        return _in_scripts(judge, job, suites, scripts)
     together = tuple(dict.fromkeys(expression for suite in suites for expression in suite))
-    if not together:
-        return [{} for _ in suites]
-    found = dict(zip(together, judge.submit(job(together)).result().outcomes, strict=True))
-    if not any(outcome.status is Status.TIMED_OUT for outcome in found.values()):
-        return [{expression: found[expression] for expression in suite} for suite in suites]
-    return _by_script(judge, job, suites, range(len(suites)))
+    found = _asked(judge, job, [together])[0]
+    if any(outcome.status is Status.TIMED_OUT for outcome in found):
+        return _asked(judge, job, suites)
+    by_expression = dict(zip(together, found, strict=True))
+    return [[by_expression[expression] for expression in suite] for suite in suites]
 
 
-def _by_script(
+def _in_scripts(
     judge: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]], scripts: Sequence[int]
-) -> list[Mapping[str, Outcome]]:
-    expressions: dict[int, dict[str, None]] = {}
+) -> list[list[Outcome]]:
+    wholes: dict[int, list[str]] = {script: [] for script in scripts}
     for suite, script in zip(suites, scripts, strict=True):
-        expressions.setdefault(script, {}).update(dict.fromkeys(suite))
-    jobs = {calls: judge.submit(job(calls)) for calls in dict.fromkeys(map(tuple, expressions.values())) if calls}
-    found = {
-        script: dict(zip(calls, jobs[tuple(calls)].result().outcomes, strict=True)) if calls else {}
-        for script, calls in expressions.items()
-    }
-    return [found[script] for script in scripts]
+        wholes[script] += suite
+    ran = dict(zip(wholes, map(iter, _asked(judge, job, list(wholes.values()))), strict=True))
+    return [list(islice(ran[script], len(suite))) for suite, script in zip(suites, scripts, strict=True)]
+
+
+def _asked(judge: Judge, job: Callable[[tuple[str, ...]], Job], groups: Sequence[Sequence[str]]) -> list[list[Outcome]]:
+    """What the expressions of each group give within one job; of equal groups that is asked once."""
+    jobs = {group: judge.submit(job(group)) for group in dict.fromkeys(map(tuple, groups)) if group}
+    return [list(jobs[tuple(group)].result().outcomes) if group else [] for group in groups]

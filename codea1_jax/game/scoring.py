@@ -64,7 +64,7 @@ def _score_program(
     problem: Problem, candidate: Candidate, judgement: Judgement, config: Config, function: TestReward | None
 ) -> ProgramRollout:
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
-    *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
+    on_book, *verdicts = _verdicts(outcomes, [judgement.book, *(suite.kept for suite in validated)], config)
     suites = [
         _suite_rollout(problem, candidate, *each, on_book, judgement, config.rewards, function)
         for each in zip(candidate.suites, validated, verdicts, strict=True)

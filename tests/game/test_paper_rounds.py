@@ -32,14 +32,7 @@ def pool() -> Iterator[SandboxPool]:
 
 def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
     """One question's rounds by the project, as its preset has them."""
-    sandbox = PRESET.sandbox
-    assert sandbox.script_seconds is not None
-    config = game_config(
-        RolloutConfig(samples=PROGRAMS, suites=SUITES),
-        method=PRESET.method,
-        rewards=PRESET.rewards,
-        sandbox=sandbox.model_copy(update={"script_seconds": SCRIPT_SECONDS}),
-    )
+    config = _config(PROGRAMS, SUITES)
     page: Page = {}
     found = []
     for each in played:
@@ -56,6 +49,17 @@ def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
         page = rollout.page_after
         found.append(_outcome(rollout))
     return found
+
+
+def _config(samples: int, suites: int) -> Config:
+    sandbox = PRESET.sandbox
+    assert sandbox.script_seconds is not None
+    return game_config(
+        RolloutConfig(samples=samples, suites=suites),
+        method=PRESET.method,
+        rewards=PRESET.rewards,
+        sandbox=sandbox.model_copy(update={"script_seconds": SCRIPT_SECONDS}),
+    )
 
 
 def _outcome(question: QuestionRollout) -> Outcome:
@@ -96,3 +100,33 @@ def test_the_rounds_are_of_every_kind():
     everything = [outcome for played in rounds() for outcome in outcomes(played)]
     assert {tuple(outcome.valid) for outcome in everything} >= {(True,) * 4, (False,) * 4}
     assert max(len(outcome.page) for outcome in everything) > 8  # more than a program faces
+
+
+def test_the_book_runs_first_in_a_script_so_that_a_test_of_it_that_hangs_fails_all(pool):
+    reference, hangs, wrong = (
+        f"def f(x):\n    {body}return x + {n}\n" for body, n in (("", 1), ("while x == 2: pass\n    ", 1), ("", 2))
+    )
+    problem, suite = (
+        Problem("p", "Write f(x).", reference, "f", ()),
+        "```python\nassert f(1) == 2\nassert f(2) == 3\nassert f(3) == 4\n```",
+    )
+    programs = [f"```python\n{each}```" for each in (hangs, wrong)]
+    suites = {("Write f(x).", paper_program(each)): [suite, suite] for each in programs}
+    page: Page = {}
+    rewards = []
+    for _ in range(2):
+        game = scripted_game(pool, {"Write f(x).": programs}, suites, _config(2, 2), reading=PRESET.reading)
+        (rollout,) = play_round(game, [problem], {"p": page}, (0,)).questions
+        page = rollout.page_after
+        rewards.append([program.reward for program in rollout.programs])
+    assert rewards[1] == [0, 0]
+
+
+def test_repeated_calls_run_again_in_the_references_script_as_in_the_programs(pool):
+    counts = "n = 0\ndef f(x):\n    global n\n    n += 1\n    return n\n"
+    problem, suite = Problem("p", "Write f(x).", counts, "f", ()), "```python\nassert f(1) == 1\nassert f(2) == 2\n```"
+    response = f"```python\n{counts}```"
+    suites = {("Write f(x).", paper_program(response)): [suite, suite]}
+    game = scripted_game(pool, {"Write f(x).": [response] * 2}, suites, _config(2, 2), reading=PRESET.reading)
+    (rollout,) = play_round(game, [problem], {}, (0,)).questions
+    assert [program.reward for program in rollout.programs] == [1.0, 1.0]

@@ -204,9 +204,9 @@ def _outcome(played: Round, page: dict[Key, int]) -> tuple[dict[Key, int], Outco
         validated = [([], len(_counted(suite))) for suite in suites] if hung else [own for own in found if own]
         valid = program.is_valid and not hung
         kept, invalid = [own for own, _ in validated], [count for _, count in validated]
-        passes = iter(_script(program, played.question, [key for own in kept for key in own] + book, valid=valid))
+        passes = iter(_script(program, played.question, book + [key for own in kept for key in own], valid=valid))
+        on_book = [next(passes) for _ in book]
         fails = [[not next(passes) for _ in own] for own in kept]
-        on_book = list(passes)
         outcome.valid.append(valid)
         outcome.rewards.append(round(_code_reward(fails, on_book), 6))
         scores = [
