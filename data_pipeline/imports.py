@@ -1,7 +1,7 @@
 """A question's own imports, which its answers may use without repeating them.
 
 The prompt of a benchmark often shows `from typing import List` above the function, and a completion leaves it out. So
-the imports of prompt and reference are put before a program when it runs, as the original implementation does. An
+the imports of prompt and reference are put before a program when it runs. (The original's training does not.) An
 answer completes its prompt, so it also gets the prompt's imports from `__future__`; it does not get the reference's.
 """
 
@@ -15,7 +15,8 @@ from sandbox import Task
 from sandbox.syntax import is_future, parse_module, with_lines
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
-_DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_KEPT = 4_096  # questions whose imports are remembered: a step's
 
 
@@ -65,7 +66,7 @@ def _imports(question: str, solution: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
-    """The definitions and assignments of a solution that need not its function, nor others that do."""
+    """The classes and assignments of a solution that need none of its functions, nor others that do."""
     hidden = {entry_point}
     found = []
     for statement in _statements_of(solution):
@@ -73,7 +74,7 @@ def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
         defined = {getattr(statement, "name", "")} | {
             node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
         }
-        if hidden & (names | defined):
+        if isinstance(statement, _FUNCTIONS) or hidden & (names | defined):
             hidden |= defined - {""}
         elif isinstance(statement, _DEFINITIONS):
             found.append(ast.unparse(statement))

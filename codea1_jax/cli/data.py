@@ -13,6 +13,7 @@ from codea1_jax.common.files import naming
 from codea1_jax.common.words import counted
 from codea1_jax.config import SandboxConfig
 from data_pipeline.audit import audit_lines, audit_problems
+from data_pipeline.benchmark import PACKAGES
 from data_pipeline.faults import find_faults
 from data_pipeline.prepare import prepare
 from data_pipeline.sources import RECIPES, Recipe
@@ -120,7 +121,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 def _validate(options: argparse.Namespace) -> int:
     try:
-        with SandboxPool() as pool:
+        with SandboxPool(preload=PACKAGES) as pool:
             report = find_faults(options.file, pool)
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -6,7 +6,6 @@ question; for tests, `tests`, a list of them. Case does not distinguish task ids
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,12 +44,10 @@ class RecordedPlayer:
             yield i, tuple(_suite(recorded[n :: request.samples], request) for n in range(request.samples))
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """The next recorded text of each problem; bare asserts become a test function."""
+        """The next recorded text of each problem."""
         for i, request in enumerate(requests):
             recorded = self.tests_of.get(request.problem.id, ())
             (text,) = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
-            if text.startswith("assert "):
-                text = f"def test():\n{textwrap.indent(text, '    ')}"
             yield i, (Response(text),)
 
 
@@ -84,8 +81,14 @@ def read_tests(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedP
 def references(problems: Sequence[Problem]) -> RecordedPlayer:
     return RecordedPlayer(
         programs_of={problem.id: (problem.solution,) for problem in problems},
-        tests_of={p.id: tuple(p.check.splitlines()) if p.source == "ult" else plain_golden_tests(p) for p in problems},
+        tests_of={problem.id: _tests(problem) for problem in problems},
     )
+
+
+def _tests(problem: Problem) -> tuple[str, ...]:
+    if problem.source != "ult":
+        return plain_golden_tests(problem)
+    return tuple(f"def test():\n    {line}" for line in problem.check.splitlines())
 
 
 def sample_line(problem: Problem, program: str) -> dict[str, Any]:

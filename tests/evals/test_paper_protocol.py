@@ -258,8 +258,9 @@ def test_the_conversation_shows_the_function_once_and_then_every_response():
         PROMPTS.test_function(STEP, ())
 
 
-def test_recorded_asserts_are_test_functions_and_what_is_missing_fails(numpy_pool, tmp_path):
-    recorded = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0\nassert f(3) == 1", "assert f(1) == 0")})
+def test_recorded_responses_are_read_as_they_stand_and_what_is_missing_fails(numpy_pool, tmp_path):
+    responses = ("```python\nassert f(0) == 0\n```", "```python\nassert f(1) == 0\n```", "assert f(0) == 0")
+    recorded = RecordedPlayer(tests_of={STEP.id: responses})
     found = evaluate_conversations([STEP], [STEP], recorded, numpy_pool, Journal(tmp_path / "out", {}), silent)
     assert found["benchmarks"]["tests"]["pass_at_5"]["value"] == 20
 
