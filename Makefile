@@ -67,10 +67,10 @@ test:
 	$(MAKE) -j 2 suite lint LATER="nice -n 19"
 
 suite: .venv/dev
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
-	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
+	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu" --jaxtyping-packages=codea1_jax,beartype.beartype
 	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data="$(DATA)")
 
 # The tests on the datasets' own rows, which nothing else needs: DATA holds them.

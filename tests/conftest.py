@@ -40,10 +40,12 @@ ROOT = Path(__file__).parent.parent
 SLOW_ROOMS = "training", "plan", "rehearsal", "cli", "models", "doctor", "launch"  # of few tests that take seconds
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # a third of what lowering takes
 # Of commands in this process as well, which else keep every program, under the directory that they start in.
 COMPILED = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", COMPILED)
