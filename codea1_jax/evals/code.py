@@ -4,8 +4,6 @@ The figures are over all problems of a benchmark, as in the paper's tables: thos
 without samples, count as failed. `avg_at_n_sound` is over the problems that were judged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -3,8 +3,6 @@
 Nothing of the problem but its question is used to choose: a test counts with the answer that it states, right or wrong.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Evaluation of a run: held-out questions, and benchmarks by their own checks, from the same streams at every step."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time

@@ -19,8 +19,6 @@ question's suites against the wrong program, averaged over questions.
 With several hosts, each judges its share of the questions, and all get all metrics.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 An evaluation that was interrupted takes up where it stopped: what a file of lines holds is not done again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict

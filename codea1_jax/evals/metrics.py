@@ -1,7 +1,5 @@
 """The metrics, as pure functions of counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

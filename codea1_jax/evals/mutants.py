@@ -7,8 +7,6 @@ Every operator that takes no arguments is applied at every place where it can be
 The processes that mutate import this module: it imports little, so that they start quickly.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor

@@ -7,8 +7,6 @@ pass, in `LONGEST` seconds. A mutant is killed unless pytest succeeds on it, wit
 The functions whose mutants count are a fixed tenth of the benchmark. Mul is pass@5 · mut@5 / 100.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Their scorer is a fork of the benchmark's (Aoshining/UnLeakedTestBench, 2026-01-
 kept so: the paper's figures were made with it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

@@ -4,8 +4,6 @@ A job's program writes the function and its tests to files of the jail, and call
 tests are trusted here: a test that cheats fools only itself.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Every request has its own random stream, so what a player writes for it does not depend on the other requests.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Such a dataset is a source like any other (`data.source=FOLDER/problems.jsonl`),
 the tests without the model that wrote them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -6,8 +6,6 @@ does one of a method that only the reference has, and an input in other lines th
 take it by `read().split()`, and others line by line.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import lru_cache
@@ -70,7 +68,7 @@ def is_laid_out(problem: Problem, given: str) -> bool:
 
 
 @lru_cache(maxsize=_MAX_KEPT)
-def _golden_layouts(problem: Problem) -> tuple[_Layout, ...]:
+def _golden_layouts(problem: Problem) -> "tuple[_Layout, ...]":
     return tuple(_Layout(test.call) for test in read_golden_tests(problem))
 
 

@@ -6,8 +6,6 @@ Ties go to the older test, where age is the place on the page; as in the origina
 the page, so a test that was once ahead stays ahead of its equals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 

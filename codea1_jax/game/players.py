@@ -5,8 +5,6 @@
 A player reads its own responses: programs are extracted and suites are parsed here and nowhere else.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Two styles: chat prompts for pretrained models, whose words each kind of task ha
 which small models are warm-started.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

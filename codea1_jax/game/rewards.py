@@ -5,8 +5,6 @@ of each retrieved test of the mistake book, whether the program failed it. Calle
 their own in the place of the paper's.
 """
 
-from __future__ import annotations
-
 import math
 import string
 from collections.abc import Callable, Sequence

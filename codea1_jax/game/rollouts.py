@@ -1,7 +1,5 @@
 """What one round of the game leaves behind, from the question down to the single verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

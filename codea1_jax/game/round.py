@@ -8,8 +8,6 @@ the Test LLM's prompts as soon as a group is complete, it does while the device 
 decoding is not mixed: they share the devices, so a block of one delays a block of the other by all it takes.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which groups can teach a policy something, and which suites the Test LLM learns from."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """From a response to the suite of tests in it. Pure; nothing is executed."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence

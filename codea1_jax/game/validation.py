@@ -1,7 +1,5 @@
 """Which tests of a suite hold under the reference solution, and with which answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ With a price for redundancy this is MIST-RL's incremental reward (arXiv 2603.014
 constant. Pure functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ tests (`sandbox.Test`) and verdicts. How the judge runs a kind's programs is in 
 stored in `data_pipeline.golden`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """What the Test LLM is asked in words, whatever kind of test is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A class that objects are made of: how it is asked for, and what a test of it is (see `sandbox.classes`)."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from functools import partial

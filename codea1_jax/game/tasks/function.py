@@ -1,7 +1,5 @@
 """A function that is called: how it is asked for, and what a test of it is (see `sandbox.language`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from codea1_jax.config import Reading

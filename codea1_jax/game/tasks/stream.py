@@ -3,8 +3,6 @@
 A test is a block labelled `input` and a block labelled `output` behind it. Nothing else in a response counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from codea1_jax.config import Reading
