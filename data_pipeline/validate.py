@@ -11,8 +11,7 @@ from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import runnable
 from data_pipeline.problem import Problem
 from data_pipeline.verdicts import StatedAnswers, allowed, tolerance_of
-from sandbox import EXACT, FEW_ULPS, CheckJob, Execution, Job, Judge, Outcome, Status, SuiteTest, checkers
-from sandbox.streams import text_of
+from sandbox import EXACT, FEW_ULPS, Execution, Job, Judge, Outcome, Status, SuiteTest, checkers
 
 NO_SOLUTION = "it has no solution: it can only be evaluated on"
 _WRONG = ("", "?")  # outputs of which no checker accepts both
@@ -77,12 +76,10 @@ def checker_fault(
     if not problem.checker or not stated:
         return None
 
-    def ask(test: tuple[str, str | None], output: str | None = None) -> CheckJob:
-        given, expected = test[0], text_of(test[1] or "")
-        return checkers.question(problem.checker, given, expected if output is None else output, expected)
-
-    *results, empty, unknown = judge.execute([*map(ask, stated), *(ask(stated[0], wrong) for wrong in _WRONG)])
-    for (given, _), result in zip(stated, results, strict=True):
+    own = [(given, output or "") for given, output in stated]
+    asked = [*((*each, each[1]) for each in own), *((own[0][0], wrong, own[0][1]) for wrong in _WRONG)]
+    *results, empty, unknown = judge.execute([checkers.question(problem.checker, *each) for each in asked])
+    for (given, _), result in zip(own, results, strict=True):
         did = checkers.fault(result) or ("" if result.passed or may_reject else "rejects it")
         if did:
             return f"the checker cannot judge the stated output of {given!r:.80}: it {did}"

@@ -21,6 +21,7 @@ from sandbox import (
     Test,
     Tolerance,
     Verdicts,
+    checkers,
     encode_stated,
     then,
 )
@@ -95,7 +96,15 @@ def tolerance_of(problem: Problem, test: SuiteTest) -> Tolerance:
 def stated_or_expected(
     judge: Judge, problem: Problem, tests: Sequence[SuiteTest], stated: Sequence[str | None], known: Sequence[Outcome]
 ) -> list[str | None]:
-    """The stated answers of tests; in place of those that the problem's checker accepts, what the reference gives."""
-    answers = [Outcome(Status.RETURNED, answer) for answer in stated]
-    asked = [(test.call, *each) for test, *each in zip(tests, answers, (o.value for o in known), strict=True)]
+    """The stated answers of tests; in place of those that the problem's checker accepts, what the reference gives.
+
+    None where the checker, with half of everything, does not accept that: it is not made for such an input.
+    """
+    if not problem.checker:
+        return list(stated)
+    values, half = [outcome.value for outcome in known], judge.limits.halved()
+    own = [checkers.question(problem.checker, t.call, v or "", v or "") for t, v in zip(tests, values, strict=True)]
+    results = judge.execute([replace(question, limits=half) for question in own])
+    answers = [Outcome(Status.RETURNED, s if r.passed else None) for s, r in zip(stated, results, strict=True)]
+    asked = [(test.call, *each) for test, *each in zip(tests, answers, values, strict=True)]
     return [outcome.value for outcome in judge.checked(problem.checker, asked)]

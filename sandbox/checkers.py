@@ -5,6 +5,7 @@ output, one a line; it returns True or False (or None). It runs in a jail of its
 """
 
 from sandbox.jobs import CheckJob, CheckResult, Status
+from sandbox.streams import text_of
 
 _CHECK = """def check(candidate):
     try:
@@ -18,7 +19,8 @@ _CHECK = """def check(candidate):
 
 
 def question(checker: str, given: str, output: str, expected: str) -> CheckJob:
-    return CheckJob(checker, _CHECK.format(texts=(given, output, expected)), "check")
+    """Whether a checker accepts an output; both outputs are canonical texts."""
+    return CheckJob(checker, _CHECK.format(texts=(given, text_of(output), text_of(expected))), "check")
 
 
 def fault(result: CheckResult) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import BoundedSemaphore, Thread
 from typing import Self, TypeVar
 
-from sandbox import checkers, streams
+from sandbox import checkers
 from sandbox.jobs import (
     CheckResult,
     Execution,
@@ -69,7 +69,7 @@ class Judge(ABC):
         """
 
         def ask(given: str, value: str, expected: str) -> Future[CheckResult]:
-            return self.submit(checkers.question(checker, given, streams.text_of(value), streams.text_of(expected)))
+            return self.submit(checkers.question(checker, given, value, expected))
 
         found = [outcome for _, outcome, _ in asked]
         asking = {

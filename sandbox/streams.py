@@ -8,7 +8,6 @@ zeros, and a decimal fraction, is a number, and everything else is text.
 
 import ast
 import hashlib
-import json
 import math
 import re
 from contextlib import suppress
@@ -58,7 +57,7 @@ def input_identity(text: str) -> str:
 def encode_output(text: str, *, as_printed: bool = False) -> str:
     spaced = _spaced(text)
     if as_printed and len(spaced) <= MAX_CHECKED:
-        return json.dumps(spaced.split())
+        return ascii(spaced.split())
     if len(spaced) > MAX_COMPARED:
         return f"sha256:{hashlib.sha256(spaced.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return f"[{', '.join(map(_encoded, spaced.split()))}]"

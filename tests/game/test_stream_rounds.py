@@ -222,7 +222,7 @@ SPLIT = Problem("split", QUESTION, "n = int(input())\nprint(n, 0)\n", "", (), ta
     ],
 )
 def test_a_checker_decides_where_many_outputs_are_right(program, passed, pool):
-    expected = {"7\n": '["7", "0"]', "0\n": '["0", "0"]'}
+    expected = {"7\n": "['7', '0']", "0\n": "['0', '0']"}
     found = submit_calls(pool, SPLIT, program, expected).result(expected).by_call
     assert [found[given].value == value for given, value in expected.items()] == passed
     tests = [Test(given, value) for given, value in expected.items()]
@@ -260,9 +260,17 @@ def test_a_checker_must_accept_what_is_stated_and_not_everything(checker, reason
 
 
 def test_an_output_that_breaks_the_checker_alone_is_wrong(pool):
-    tests = [Test("7\n", '["7", "0"]')]
+    tests = [Test("7\n", "['7', '0']")]
     (verdict,) = submit_program(pool, SPLIT, "print('seven', 0)", tests).result().tests
     assert (verdict.status, verdict.detail[:29]) == (Status.FAILED, "the checker raised ValueError")
+
+
+def test_a_checker_sees_characters_as_they_are(pool):
+    echoes = "def check(given, output, expected):\n    return {output, expected} == {given.strip()}"
+    problem = replace(SPLIT, checker=echoes, golden_tests=(stream_line("\U0001f40d'\\é", "\U0001f40d'\\é"),))
+    assert failures([replace(problem, solution="print(input())")], pool) == [None]
+    (verdict,) = submit_program(pool, problem, "print(input()[:-1])", own_tests(pool, problem)).result().tests
+    assert (verdict.status, verdict.detail) == (Status.FAILED, "")
 
 
 def test_a_checker_sees_tokens_as_the_program_printed_them(pool):
@@ -288,6 +296,24 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
     assert [suite.validated.invalid for suite in question.programs[0].suites] == [0, 1]
 
 
+@pytest.mark.parametrize("stated", ["100 1", "101 0"])
+@pytest.mark.parametrize(
+    "refusal",
+    ["raise ValueError", "assert False", "return False", "return 1", "any(iter(int, 1))", "raise SystemExit"],
+)
+def test_an_input_that_the_checker_is_not_made_for_is_an_invalid_test(refusal, stated, pool):
+    problem = replace(SPLIT, checker=CHECKER.replace("    return", f"    if n > 100: {refusal}\n    return"))
+    program, suite = "n = int(input())\nprint(n - 1, 1)", blocks(("101", stated), ("7", "6 1"))
+    code = Scripted({PROMPTS.code(problem): [program] * 2})
+    test = Scripted({PROMPTS.test(problem, program): [suite] * 2})
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
+    game = Game(*players, pool, game_config(rewards=RewardConfig(suite_size=2)), PROMPTS)
+    (question,) = play_round(game, [problem], {}, (1,)).questions
+    (suite, _) = question.programs[0].suites
+    assert (suite.validated.invalid, [test.call for test in suite.validated.kept]) == (1, ["7\n"])
+    assert question.programs[0].reward == 1.0
+
+
 def test_a_benchmark_asks_the_checker(pool):
     problem = replace(SPLIT, golden_tests=(stream_line("7", "7 0"), stream_line("9", "4 5")))
     assert make_benchmark([problem], pool).problems == (problem,)
@@ -297,7 +323,7 @@ def test_a_benchmark_asks_the_checker(pool):
 
 def test_a_book_with_another_right_answer_to_an_input_harms_no_right_program(pool):
     problem = replace(SPLIT, golden_tests=(stream_line("7", "3 4"), stream_line("7", "5 2"), stream_line("7", "5 3")))
-    assert [test.expected for test in book_tests(problem, pool)] == ['["7", "0"]'] * 2 + ['["5", "3"]']
+    assert [test.expected for test in book_tests(problem, pool)] == ["['7', '0']"] * 2 + ["['5', '3']"]
     sound = replace(problem, golden_tests=problem.golden_tests[:2])
     assert submit_program(pool, sound, "print(1, 6)", own_tests(pool, sound)).result().passed
     assert make_benchmark([sound], pool).problems == (sound,)
