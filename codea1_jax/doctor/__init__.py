@@ -2,5 +2,3 @@
 
 `host` imports nothing of the accelerator stack until it knows that its versions match; `run` needs all of it.
 """
-
-__all__ = ["host", "rehearsal", "run", "selftest"]

@@ -9,15 +9,3 @@ table     `plan` puts it all together, `table` prints it, `planned` holds what i
 
 On top of it, `search` tries other layouts, and `own_run` chooses the settings of a run on your own questions.
 """
-
-__all__ = [
-    "compiler",
-    "memory",
-    "own_run",
-    "plan",
-    "planned",
-    "planned_run",
-    "search",
-    "table",
-    "workload",
-]

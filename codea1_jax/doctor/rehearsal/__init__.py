@@ -4,5 +4,3 @@ shrink       what is smaller in a rehearsal than in the run, and nothing else
 pod          as many processes as the run has hosts, on virtual devices
 rehearsal    the stages: start, stop, resume, evaluate, save, export
 """
-
-__all__ = ["rehearsal"]
