@@ -6,9 +6,7 @@ import jax
 import pytest
 
 from codea1_jax.cli import main
-from codea1_jax.doctor.selftest import perform
-from codea1_jax.doctor.selftest.checks import Check, Row
-from codea1_jax.doctor.selftest.kernels import kernel_checks
+from codea1_jax.doctor.selftest import Check, Row, kernel_checks, perform
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu
 from codea1_jax.rollout import paged_gpu, paged_tpu, readers

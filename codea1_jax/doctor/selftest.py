@@ -1,7 +1,11 @@
-"""Attention's kernels against a reference: compiled where the devices can, interpreted at small shapes on a CPU."""
+"""`codea1 selftest`: attention's kernels against a reference, at the shapes of the presets, before a run is paid for.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+They are compiled where the devices can, and interpreted at small shapes on a CPU.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,22 +14,80 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from codea1_jax.config import PackingConfig
-from codea1_jax.doctor.selftest.checks import Check, Row, relative_error, within
+from codea1_jax.common.chips import find_hardware, hardware_of
+from codea1_jax.common.errors import UserError
+from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
 from codea1_jax.models.attention.flash import flash_attention, kernels_for, tiled
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.published import QWEN25
+from codea1_jax.plan.planned import read_plans
+from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.cache import KeyValues
 from codea1_jax.rollout.readers import Gathered, Paged, Reader, reader_for
+from configs import PAPERS
 
+SMALLEST = "micro/a1"
 HALF_ERROR, FULL_ERROR = 0.03, 1e-4  # of bfloat16 against float32, and of float32
 SAMPLES, EVAL_SAMPLES = 8, 32  # that share a prompt, in training and in evaluation
 PAGE = 32  # tokens
 FLASH_PARTS = "values", "dq", "dk", "dv"
+# What broken kernels and devices raise. Anything else is a bug of ours.
+_FAILURES = (jax.errors.JaxRuntimeError, FloatingPointError, ValueError, NotImplementedError, OSError, UserError)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    passed: bool
+    expected: str
+    measured: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    run: Callable[[], Iterable[Row]]
+
+
+def perform(checks: Sequence[Check]) -> Iterator[Row]:
+    """The rows of all checks in turn; a check that raises gives one row, which says why."""
+    for check in checks:
+        began = time.perf_counter()
+        try:
+            rows = list(check.run())
+        except _FAILURES as error:
+            reason = " ".join(str(error).split())[:200]
+            rows = [Row(check.name, False, "runs", f"{type(error).__name__}: {reason}")]
+        each = (time.perf_counter() - began) / max(len(rows), 1)
+        yield from (replace(row, seconds=each) for row in rows)
+
+
+def within(name: str, error: float, most: float) -> Row:
+    return Row(name, bool(error <= most), f"error at most {most:.1g}", f"{error:.1e}")
+
+
+def relative_error(measured: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.max(np.abs(measured - expected)) / np.max(np.abs(expected)))
+
+
+def default_preset() -> str:
+    """The first preset that is planned for the devices at hand; the micro world's where there is none."""
+    here, plans = hardware_of(jax.devices()), read_plans().plans
+    return next((name for name, plan in plans.items() if find_hardware(plan.hardware).is_like(here)), SMALLEST)
+
+
+def checks_for(config: Config) -> list[Check]:
+    """At the shapes of the configuration and of all presets; on a CPU, interpreted, of the configuration alone."""
+    device, shapes = jax.devices()[0], list(config.by_model(model_shape).values())
+    smallest = model_shape(load(Config, SMALLEST).model)
+    others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PAPERS)]
+    return list(kernel_checks([*shapes, *others], device))
 
 
 @dataclass(frozen=True)
