@@ -8,9 +8,10 @@ these, or outside the language, is left out of its question, which stays.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 
@@ -149,29 +150,39 @@ def _check_spelling(row: Row) -> None:
 def _problem(row: Row, name: str) -> Problem:
     _check_spelling(row)
     solution = text(row, "solution")
-    if _task(row) is Task.STREAM:
-        return _stream(row, name, solution)
-    task, tests = _called(row)
+    task, tests = _tests(row)
+    if task is Task.STREAM:
+        return _stream(row, name, solution, [test for test in tests if isinstance(test, tuple)])
     if task is Task.FUNCTION:
         entry_function(solution, identifier(row, "entry_point"))
     golden = tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest))
     return replace(_unsolved(row), solution=solution, golden_tests=golden, task=task, source="problems")
 
 
-def _called(row: Row) -> tuple[Task, list[SuiteTest | Rejected]]:
-    """Whether the entry point is a function or a class, and the row's tests, or why one is left out.
+def _tests(row: Row) -> tuple[Task, list[Sample | SuiteTest | Rejected]]:
+    """What the row's solution is, and its tests, or why one is left out.
 
     Where a test states no tolerance, the question's holds.
     """
-    entry_point, tolerance = identifier(row, "entry_point"), _tolerance(row)
-    if entry_point in classes(text(row, "solution")):
-        return Task.CLASS, [_test_of_class(item, entry_point, tolerance) for item in _given_tests(row)]
-    return Task.FUNCTION, [_test(item, entry_point, tolerance) for item in _given_tests(row)]
+    task, tolerance = _task(row), _tolerance(row)
+    if task is Task.STREAM:
+        return task, [_read(_sample, item) for item in _given_tests(row)]
+    entry_point = identifier(row, "entry_point")
+    is_class = entry_point in classes(text(row, "solution"))
+    read = partial(_test_of_class if is_class else _test, entry_point=entry_point, tolerance=tolerance)
+    return Task.CLASS if is_class else Task.FUNCTION, [_read(read, item) for item in _given_tests(row)]
 
 
-def _stream(row: Row, name: str, solution: str) -> Problem:
+def _read(read: Callable[[object], Sample | SuiteTest], item: object) -> Sample | SuiteTest | Rejected:
+    try:
+        return read(item)
+    except BadRow as error:
+        shown = repr(item if isinstance(item, str) else json.dumps(item, default=str))[:_SHOWN]
+        return Rejected(f"the test {shown} is left out: {error}")
+
+
+def _stream(row: Row, name: str, solution: str, samples: Sequence[Sample]) -> Problem:
     parse(solution, "the solution")
-    samples = [test for test in _samples(row) if not isinstance(test, Rejected)]
     problem = stream(name, text(row, "question"), solution, samples, "problems")
     if "atol" in row or "rtol" in row:
         tolerance = _tolerance(row)
@@ -194,20 +205,13 @@ def _checker(row: Row) -> str:
     return checker
 
 
-def _samples(row: Row) -> list[Sample | Rejected]:
-    samples: list[Sample | Rejected] = []
-    for item in _given_tests(row):
-        fields = item if isinstance(item, dict) else {}
-        try:
-            samples.append((as_text(fields.get("input"), "input"), as_text(fields.get("output"), "output")))
-        except BadRow as error:
-            samples.append(Rejected(f"the test {_shown(item)} is left out: {error}"))
-    return samples
+def _sample(item: object) -> Sample:
+    fields = item if isinstance(item, dict) else {}
+    return as_text(fields.get("input"), "input"), as_text(fields.get("output"), "output")
 
 
 def _dropped(row: Row) -> tuple[str, ...]:
-    tests = _samples(row) if _task(row) is Task.STREAM else _called(row)[1]
-    return tuple(test.reason for test in tests if isinstance(test, Rejected))
+    return tuple(test.reason for test in _tests(row)[1] if isinstance(test, Rejected))
 
 
 def _given_tests(row: Row) -> list[object]:
@@ -217,35 +221,26 @@ def _given_tests(row: Row) -> list[object]:
     return given or []
 
 
-def _shown(item: object) -> str:
-    return repr(item if isinstance(item, str) else json.dumps(item, default=str))[:_SHOWN]
-
-
-def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | Rejected:
+def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest:
     """A test, given as a line or as an object `{"test": LINE, "atol": ..., "rtol": ...}`."""
-    shown = _shown(item)
-    try:
-        fields = item if isinstance(item, dict) else {"test": item}
-        statements = parse(text(fields, "test"), "it").body
-        own = _tolerance(fields)
-    except BadRow as error:
-        return Rejected(f"the test {shown} is left out: {error}")
+    fields = item if isinstance(item, dict) else {"test": item}
+    statements = parse(text(fields, "test"), "it").body
+    own = _tolerance(fields)
     test = read_golden_test(statements[0], entry_point) if len(statements) == 1 else Rejected("not one statement")
     if isinstance(test, Rejected):
-        return Rejected(f"the test {shown} is outside the language of tests: {test.reason}")
+        raise BadRow(f"it is outside the language of tests: {test.reason}")
     return replace(test, tolerance=next((each for each in (own, test.tolerance) if each != EXACT), tolerance))
 
 
-def _test_of_class(item: object, name: str, tolerance: Tolerance) -> SuiteTest | Rejected:
-    try:
-        lines = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", name)
-    except BadRow as error:
-        return Rejected(f"the test {_shown(item)} is left out: {error}")
+def _test_of_class(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest:
+    lines = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", entry_point)
     if len(lines) != 1:
-        found = f"{len(lines)} asserts on an object of {name} that can be read, where a test has one"
-        return Rejected(f"the test {_shown(item)} is left out: it has {found}")
+        found = f"{len(lines)} asserts on an object of {entry_point} that can be read, where a test has one"
+        raise BadRow(f"it has {found}")
     test = read_golden_test(parse(lines[0], "it").body[0], DRIVER)
-    return replace(test, tolerance=tolerance) if isinstance(test, SuiteTest) else test
+    if isinstance(test, Rejected):
+        raise BadRow(test.reason)
+    return replace(test, tolerance=tolerance)
 
 
 def _tolerance(fields: Row) -> Tolerance:

@@ -194,11 +194,9 @@ def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
 
 def _weight_files(directory: Path) -> list[Path]:
     index = directory / INDEX
-    weight_map = read_json(index).get("weight_map") if index.exists() else {"": SINGLE}
-    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
-        raise WeightsError(f"{index}: no weight_map from tensors to files")
-    files = sorted(set(weight_map.values()))
-    absent = [file for file in files if not (directory / file).exists()]
+    with blamed_on_file(index):
+        files = sorted(set(read_json(index)["weight_map"].values())) if index.exists() else [SINGLE]
+        absent = [file for file in files if not (directory / file).exists()]
     if absent:
         raise WeightsError(f"{directory}: missing {', '.join(absent)}")
     return [directory / file for file in files]

@@ -52,7 +52,9 @@ def test_a_dropped_test_is_no_fault(tmp_path, capsys):
     path.write_text(LINES[6] + "\n\n")
     assert main(["data", "validate", str(path)]) == 0
     shown, last = capsys.readouterr().out.splitlines()
-    assert shown.startswith(f"{path}:1: d: the test \"assert open('x')\" is outside the language of tests: ")
+    assert shown.startswith(
+        f"{path}:1: d: the test \"assert open('x')\" is left out: it is outside the language of tests: "
+    )
     assert last == "1 good problem, 0 faults, 1 test dropped"
 
 

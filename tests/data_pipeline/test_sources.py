@@ -273,7 +273,10 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert refused["mine/3"] == "the solution defines no function g"
     assert refused["mine/5"] == "tests is not a list"
     assert [vars(test) for test in loaded.dropped] == [
-        {"id": "mine/4", "reason": "the test 'print(f(1))' is outside the language of tests: not an assert"}
+        {
+            "id": "mine/4",
+            "reason": "the test 'print(f(1))' is left out: it is outside the language of tests: not an assert",
+        }
     ]
 
 

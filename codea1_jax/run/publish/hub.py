@@ -8,7 +8,7 @@ from typing import Any, Literal
 import httpx2
 import huggingface_hub
 import yaml
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils import validate_repo_id
 
 from codea1_jax.common.errors import UserError
@@ -31,12 +31,9 @@ class Upload:
 def check_name(name: str) -> None:
     try:
         validate_repo_id(name)
-    except HFValidationError:
-        valid = False
-    else:
-        valid = name.count("/") == 1
-    if not valid:
-        raise UserError(f"{name}: not the name of a repository; write user/name")
+        _owner, _repo = name.split("/")
+    except ValueError:  # of either
+        raise UserError(f"{name}: not the name of a repository; write user/name") from None
 
 
 def licence_of(base: str | None) -> str | None:

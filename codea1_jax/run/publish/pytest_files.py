@@ -43,6 +43,7 @@ def test_program(verdicts, number):
 
 def write(problems: Iterable[Problem], folder: Path) -> list[str]:
     """Writes a file for each problem that has tests, and returns the ids of the others."""
+    folder.mkdir(parents=True, exist_ok=True)
     left_out = []
     for number, problem in enumerate(problems):
         count = 1 if problem.check else len(problem.golden_tests)
