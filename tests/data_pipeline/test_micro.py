@@ -136,7 +136,7 @@ class World:
         self.understand, self.headers = understand, headers
         self.train = micro.problems("train", 250, 0, form)
         self.heldout = micro.problems("heldout", 250, 0, form)
-        self.transcripts = micro.warm_start(2500, 0, form=form)
+        self.transcripts = micro.warm_start(1500, 0, form=form)
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +312,7 @@ def test_streams_are_the_functions_of_the_same_seed(train):
 
 
 def test_the_streams_warm_start_is_that_of_the_functions(plain):
-    streams = micro.warm_start(2500, 0, form=micro.STREAM)
+    streams = micro.warm_start(1500, 0, form=micro.STREAM)
     for function, stream in zip(plain.transcripts, streams, strict=True):
         assert as_function(stream.question) == function.question
         for line, test in zip(function.tests, stream.tests, strict=True):

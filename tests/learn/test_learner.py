@@ -206,12 +206,10 @@ def test_sequence_ratios_and_importance_weights_do_not_depend_on_the_packing(par
         batches = ours._score(ours._pack(groups), old, "old_logprobs")
         return ours._gradient(params, batches, ours.objective.normalizer(groups))
 
-    expected = gradient(PACKINGS[1])
+    expected, found = gradient(PACKINGS[1]), gradient(PACKINGS[2])
     assert abs(expected.sums.ratio / expected.sums.tokens - 1) > 1e-3
-    for packing in (PACKINGS[2], PACKINGS[3]):
-        found = gradient(packing)
-        np.testing.assert_allclose(flat(found.gradient), flat(expected.gradient), atol=1e-5)
-        np.testing.assert_allclose(flat(found.sums), flat(expected.sums), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(flat(found.gradient), flat(expected.gradient), atol=1e-5)
+    np.testing.assert_allclose(flat(found.sums), flat(expected.sums), rtol=1e-4, atol=1e-4)
 
 
 def test_a_step_of_zero_advantages_only_decays_the_weights(params):

@@ -89,6 +89,7 @@ def test_a_program_is_kept_when_its_source_only_moves():
 
     before = jax.config.jax_traceback_in_locations_limit
     try:
+        jax.config.update("jax_traceback_in_locations_limit", 10)
         assert lowered(KERNEL, "a.py") != lowered(f"\n\n{KERNEL}", "b.py")
         forget_lines()
         assert lowered(KERNEL, "a.py") == lowered(f"\n\n{KERNEL}", "b.py")

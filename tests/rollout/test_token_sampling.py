@@ -53,14 +53,14 @@ def uniforms_of(count):
     return row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
 
 
-def draws_of(logits, sampling, count=20_000):
+def draws_of(logits, sampling, count=10_000):
     uniforms = uniforms_of(count)
     rows = jnp.broadcast_to(jnp.asarray(logits), (count, len(logits)))
     tokens, _ = draw_tokens(rows, uniforms, SamplingKind.of(sampling), Controls.of(sampling))
     return np.asarray(tokens)
 
 
-@pytest.mark.parametrize("vocab", [7, 128, 300])
+@pytest.mark.parametrize("vocab", [7, 300])
 @pytest.mark.parametrize(
     "sampling",
     [

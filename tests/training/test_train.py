@@ -20,15 +20,14 @@ from tiny_run import (
     ROOT,
     SETTINGS,
     assert_same_end,
-    finish,
     first_run,
     saved,
-    start_codea1,
     start_script,
     train_arguments,
     without_times,
 )
 
+from codea1_jax import cli
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
@@ -58,7 +57,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (directory / "checkpoints" / "4").exists()
-    finish(start_codea1(*train_arguments(directory, "train.profile=4", "--resume")))
+    assert cli.main(train_arguments(directory, "train.profile=4", "--resume")) == 0
     return directory
 
 
