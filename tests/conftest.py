@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A command that was run in this process sends the log to standard error; the next test must not find it there."""
-    from codea1_jax.common.console import LOGGED
+    from codea1_jax.cli._log import LOGGED
 
     packages = list(map(logging.getLogger, LOGGED))
     before = [(package.level, package.propagate, list(package.handlers)) for package in packages]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import jax
 
+from codea1_jax.cli._log import log_to_stderr
 from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.chips import CHIPS, GIB, Hardware, cpu_hardware, find_hardware, hardware_of
-from codea1_jax.common.console import log_to_stderr
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.common.words import counted

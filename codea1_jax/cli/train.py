@@ -38,7 +38,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
-    from codea1_jax.common.console import log_to_stderr, print_table
+    from codea1_jax.cli._log import log_to_stderr
+    from codea1_jax.common.console import print_table
     from codea1_jax.run.summary import table
     from codea1_jax.runtime.devices import start_devices
     from codea1_jax.runtime.gather import is_writer

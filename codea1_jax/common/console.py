@@ -1,49 +1,23 @@
-"""What people see: on standard error, while a command works, the log and how far it is; on standard output, tables."""
+"""What people see: on standard error, while a command works, how far it is; on standard output, tables."""
 
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol, SupportsFloat, TextIO, runtime_checkable
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import rich.progress
 from rich.console import Console
 from rich.table import Column, Table
 
 from codea1_jax.common.activity import shown_by
-from data_pipeline.problem import visible
 
 WIDE = 10_000  # columns, more than any table has
-LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads
 MINUTE_SECONDS = 60  # that pass at least, off a terminal, before a line on the step in progress
 QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
 
 logger = logging.getLogger(__name__)
-
-
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Looks standard error up at every record, so that lines go above a progress bar that has captured it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
-
-
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Sends the log records of this project to standard error; calling it again changes the level."""
-    handler = _StderrHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    for package in map(logging.getLogger, LOGGED):
-        package.setLevel(level)
-        package.propagate = False
-        for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
-            package.removeHandler(old)
-        package.addHandler(handler)
-
 
 _PHASES = {
     "programs": "seconds/generate_code",

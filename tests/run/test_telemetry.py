@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from codea1_jax.cli._log import log_to_stderr
 from codea1_jax.common import console, files
 from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.files import read_lines
@@ -168,8 +169,8 @@ def test_logging_goes_to_standard_error_once(capsys) -> None:
     package = logging.getLogger("codea1_jax")
     before = (package.level, package.propagate, list(package.handlers))
     try:
-        console.log_to_stderr()
-        console.log_to_stderr()
+        log_to_stderr()
+        log_to_stderr()
         console.logger.info("hello")
     finally:
         package.level, package.propagate, package.handlers = before
