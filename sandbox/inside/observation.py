@@ -5,13 +5,13 @@ order in which items went into a set, and which type of several that are equal h
 is not plain data, which reveals addresses.
 """
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from sandbox.inside.encoding import encode
-from sandbox.inside.plain import SET_VIEWS, python_value, type_name
+from sandbox.inside.plain import SET_VIEWS, VALUES_VIEW, python_value, type_name
 
 _DICTS = (dict, Counter, OrderedDict, defaultdict)
 _NUMBERS = frozenset((bool, int, float))
@@ -26,12 +26,14 @@ def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
     each = partial(in_order, turn=turn)
     if isinstance(value, Iterator):
         return map(each, value)
-    if kind is list:
-        return list(map(each, value))
+    if kind in (list, deque):
+        return kind(map(each, value))
     if isinstance(value, tuple):  # of a namedtuple, whose class the program has named, the items alone
         return tuple(map(each, value))
     if kind in _DICTS:
         return {each(key): each(item) for key, item in turned(dict.items(value), turn)}
+    if kind is VALUES_VIEW:
+        return dict(enumerate(turned(map(each, value), turn))).values()
     if kind in SET_VIEWS:
         items = turned(map(each, value), turn)
         return dict(items).items() if isinstance(value, ItemsView) else dict.fromkeys(items).keys()
@@ -72,7 +74,6 @@ _EQUALS: dict[str, Callable[[Any], Any]] = {
     "complex": lambda value: value if value.imag else value.real,
     "scalar": python_value,
     "bytearray": bytes,
-    "deque": lambda value: type(value)(map(in_order, value)),
 }
 
 

@@ -100,6 +100,7 @@ def test_values_that_are_equal_look_equal_where_no_order_is_seen(view, equals):
 ORDERED = ["list({})", "tuple({})[1]", "[k for k in {}]", "list({})[-1]", "str({})", "sorted({}, key=len)"]
 UNORDERED = ["sorted({})", "len({})", "max({})", "set({})", "sum(x == 'a' for x in {})", "'b' in {}", "len(set({}))"]
 VALUES = ["{'b': 1, 'a': 2, 'c': 2}", "{'a', 'b', 'c'}", "{'c': 1, 'b': 2, 'a': 3}.keys()"]
+HOLDERS = ["[{}]", "({},)", "deque([{}])", "namedtuple('P', 'x')({})", "{{0: {}}}", "{{1: {}}}.values()"]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -110,3 +111,12 @@ def test_a_reference_gives_no_answer_that_depends_on_an_order(jail: SandboxPool,
     ordered, ordered_of_program, unordered, _ = jail.execute(jobs)
     assert {outcome.detail for outcome in ordered.outcomes} == {"something that depends on the order of a dict or set"}
     assert all(outcome.value for outcome in (*ordered_of_program.outcomes, *unordered.outcomes))
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_nor_does_one_that_depends_on_the_order_within_another_value(jail: SandboxPool, holder):
+    for value in (*VALUES, "{1: 'b', 0: 'a', 2: 'c'}.values()"):
+        program = f"from collections import deque, namedtuple\ndef f(x):\n    return {holder.format(value)}"
+        held = "list(f(1))[0]" if "values" in holder else "f(1)[0]"
+        (found,) = jail.execute([Job(program, (f"list({held})", f"sorted({held})"), is_reference=True)])
+        assert [outcome.value is None for outcome in found.outcomes] == [True, False]
