@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 from data_pipeline.golden import (
     golden_line,
@@ -191,7 +192,7 @@ def _stream(row: Row, name: str, solution: str, samples: Sequence[Sample]) -> Pr
     return replace(problem, **_limits(row), prompt=prompt, checker=_checker(row))
 
 
-def _limits(row: Row) -> dict[str, float]:
+def _limits(row: Row) -> dict[str, Any]:
     return {limit: number(row, limit) for limit in _LIMITS}
 
 
