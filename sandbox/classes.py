@@ -20,6 +20,7 @@ from sandbox.syntax import is_call_of, parse_expression
 DRIVER = "run_calls"
 MAX_CALLS = 50  # of one object; what follows is not read
 MAX_NODES = 200_000  # syntax nodes that names stand for, wherever they are used; what follows is not read
+MAX_DEPTH = 10  # of blocks within blocks, each of which is walked once more for each around it; others are not read
 
 _OBJECT = "made"  # what a test that is written out calls its object
 _TEXT = """
@@ -96,8 +97,9 @@ class _Sized:
 class _Block:
     """Reads the statements of one block in order. fixed: names that have one value wherever they stand in it."""
 
-    def __init__(self, name: str, fixed: frozenset[str], room: _Room) -> None:
+    def __init__(self, name: str, fixed: frozenset[str], room: _Room, depth: int = 0) -> None:
         self._name = name
+        self._depth = depth
         self._fixed = fixed | _BUILTINS
         self._room = room
         self._objects: dict[str, list[_Sized]] = {}  # by name: what it was made with, then its calls
@@ -137,8 +139,10 @@ class _Block:
                 yield statement
 
     def _inner(self, fixed: set[str], body: list[ast.stmt]) -> list[ast.stmt]:
+        if self._depth == MAX_DEPTH:
+            return body
         fixed -= {name for statement in body for name in _stored(statement)}
-        return _Block(self._name, frozenset(fixed), self._room).read(body) or [ast.Pass()]
+        return _Block(self._name, frozenset(fixed), self._room, self._depth + 1).read(body) or [ast.Pass()]
 
     def _assign(self, target: str, value: ast.expr, statement: ast.Assign) -> Iterator[ast.stmt]:
         made = self._tuple_of(value) if is_call_of(value, self._name) else None
@@ -213,7 +217,7 @@ class _Block:
     def _forget(self, *trees: ast.AST) -> None:
         """Forget what something is done with; all objects, where it is a value that one of them may hold."""
         names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        if names & (self._values.keys() | self._results.keys()):
+        if any(name in self._values or name in self._results for name in names):
             self._objects.clear()
         self._drop(names)
 

@@ -134,6 +134,14 @@ def test_long_histories_and_deep_nests_cost_little():
     assert read("if x:\n  pass\n" + "elif x:\n  pass\n" * 3_000)[0] == []
 
 
+def test_blocks_within_blocks_are_read_to_a_depth():
+    def tests(depth):
+        lines = [" " * i + "if x:" for i in range(depth)]
+        return read("\n".join([*lines, " " * depth + "assert Stack().all() == []"]))[0]
+
+    assert [len(tests(depth)) for depth in (1, classes.MAX_DEPTH, classes.MAX_DEPTH + 1, 90)] == [1, 1, 0, 0]
+
+
 LIAR = """
 class Any:
     def __eq__(self, other): return True

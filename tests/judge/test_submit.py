@@ -180,6 +180,7 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
         ("x", DOUBLE | {"test": [{"input": {}, "output": {}}]}, {}, "input.stdin and output.stdout"),
         ("x", DOUBLE | {"test": "assert True"}, {}, "tells which function is meant"),
         ("x", DOUBLE | {"test": "eJxrYJ..."}, {}, "does not parse"),
+        ("x", {"content": "Q", "labels": {"entry_point": "f"}, "test": "assert f(1"}, {}, "does not parse"),
         (
             "x",
             {"content": "Q", "labels": {}, "test": {"code": "assert f() == 1", "asset": {"a": "eA=="}}},
