@@ -51,8 +51,16 @@ def held_out(chosen: OwnRun, problems: Sequence[Problem]) -> tuple[int, int]:
     return len(train), len(heldout)
 
 
-@pytest.mark.parametrize("count", [20, 200, 20_000])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "count"),
+    [
+        ("smollm2 on two cores", 20),
+        ("1.5b on 24 GB", 200),
+        ("1.5b on 80 GB", 20_000),
+        ("7b on 80 GB", 20),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in itertools.product(CASES, (20, 200, 20_000))),
+    ],
+)
 def test_a_run_fits_its_device_and_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count, tmp_path):
     facts = known(case, count)
     chosen = choose(facts)

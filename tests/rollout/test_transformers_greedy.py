@@ -15,7 +15,15 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
 TRUTHS = json.loads((FIXTURES / "greedy.json").read_text())
 
 
-@pytest.mark.parametrize("truth", TRUTHS, ids=[truth["model"] for truth in TRUTHS])
+@pytest.mark.parametrize(
+    "truth",
+    [
+        pytest.param(
+            each, marks=pytest.mark.long if each["model"] in ("mha_tied", "llama_linear") else (), id=each["model"]
+        )
+        for each in TRUTHS
+    ],
+)
 def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]
     model = Transformer(read_config(folder))

@@ -56,7 +56,7 @@ def test_other_errors_pass_as_they_are():
             raise error
 
 
-@pytest.mark.parametrize("asked", ["cuda", "cpuu"])
+@pytest.mark.parametrize("asked", ["cuda", pytest.param("cpuu", marks=pytest.mark.long)])
 def test_a_device_that_is_not_here_is_one_line_of_doctor_and_of_other_commands(asked, tmp_path):
     """In processes of their own, for JAX starts once: `cuda` fails another way than other names."""
     environment = os.environ | {"JAX_PLATFORMS": asked, "CUDA_VISIBLE_DEVICES": ""}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import killed_run
 import numpy as np
 import pytest
 from full_disk import file_size_limit
@@ -22,7 +21,6 @@ from tiny_run import (
     assert_same_end,
     first_run,
     saved,
-    start_script,
     train_arguments,
     without_times,
 )
@@ -50,13 +48,10 @@ from sandbox import Judge
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that meets kill -9 as it saves its last step, and is resumed with that step profiled."""
-    directory = tmp_path_factory.mktemp("killed")
-    in_the_second_save = (killed_run.__file__, "checkpoint", "2", "0", "SIGKILL")
-    process = start_script(*in_the_second_save, *train_arguments(directory))
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not (directory / "checkpoints" / "4").exists()
+    """A run as kill -9 leaves it in the save of its last step, resumed with that step profiled."""
+    directory = shutil.copytree(first_run(), tmp_path_factory.mktemp("killed") / "run")
+    (directory / "summary.json").unlink()
+    (directory / "checkpoints" / "4").rename(directory / "checkpoints" / "4.orbax-checkpoint-tmp")
     assert cli.main(train_arguments(directory, "train.profile=4", "--resume")) == 0
     return directory
 
