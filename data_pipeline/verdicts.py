@@ -75,17 +75,25 @@ class StatedAnswers:
 
 
 def own_tests(judge: Judge, problem: Problem) -> tuple[Test, ...] | None:
-    """What `submit_program` judges a problem's programs by: None for the problem's check, where it has one."""
-    return None if problem.check else golden_tests(judge, problem)
+    """What `submit_program` judges a problem's programs by: None for its check, where it has one, else its golden tests.
+
+    Raises ValueError for a golden test whose answer has no value.
+    """
+    if problem.check:
+        return None
+    tests = golden_tests(judge, problem)
+    known = {test.call for test in tests}
+    if none := next((test.stated for test in read_golden_tests(problem) if test.call not in known), None):
+        raise ValueError(f"{none} states no value")
+    return tests
 
 
 def golden_tests(judge: Judge, problem: Problem) -> tuple[Test, ...]:
-    """A problem's golden tests with their answers as plain data. Raises ValueError for one whose answer is not."""
+    """A problem's golden tests with their answers as plain data; one whose answer is not is left out."""
     suite = read_golden_tests(problem)
     values = StatedAnswers(judge, problem, [test.stated for test in suite]).result()
-    if (none := next((test.stated for test in suite if values[test.stated] is None), None)) is not None:
-        raise ValueError(f"{none} states no value")
-    return tuple(Test(t.call, values[t.stated] or "", tolerance=tolerance_of(problem, t)) for t in suite)
+    answered = [(test, value) for test in suite if (value := values[test.stated]) is not None]
+    return tuple(Test(test.call, value, tolerance=tolerance_of(problem, test)) for test, value in answered)
 
 
 def tolerance_of(problem: Problem, test: SuiteTest) -> Tolerance:

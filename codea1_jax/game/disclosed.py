@@ -56,10 +56,10 @@ def is_laid_out(problem: Problem, given: str) -> bool:
     golden, own = _golden_layouts(problem), _Layout(given)
     if not golden:
         return True
-    if (own.has_odd_blanks and not any(each.has_odd_blanks for each in golden)) or (
-        own.has_empty_lines and not any(each.has_empty_lines for each in golden)
-    ):
+    if own.has_odd_blanks and not any(each.has_odd_blanks for each in golden):
         return False
+    if own.has_empty_lines and not any(each.has_empty_lines for each in golden):
+        return {each.lines() for each in golden} == {own.lines()}  # a list without items
     if len(golden) >= _SEVERAL and len({sum(each.words) for each in golden}) > 1:
         for of in (_Layout.lines, _Layout.first):
             if len({of(each) for each in golden}) == 1 and of(own) != of(golden[0]):

@@ -180,6 +180,7 @@ def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
         ("2\n1\t2\n", False),
         ("2\n1  2\n", False),
         ("2 \n1 2\n", False),
+        ("0\n\n", True),  # no numbers, in their line
         ("2 1 2\n", False),  # all on one line
         ("2 1\n2\n", False),  # other words in the first line
         ("2\n1\n2\n", False),  # another number of lines
