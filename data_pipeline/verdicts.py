@@ -75,7 +75,7 @@ class StatedAnswers:
 
 
 def own_tests(judge: Judge, problem: Problem) -> tuple[Test, ...] | None:
-    """What `submit_program` judges a problem's programs by: None for its check, where it has one, else its golden tests.
+    """What `submit_program` judges a problem's programs by: its golden tests, or None for its own check.
 
     Raises ValueError for a golden test whose answer has no value.
     """
