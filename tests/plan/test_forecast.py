@@ -1,11 +1,8 @@
-"""The calls of a step, against the sampler and the packer at work, and what they are expected to take."""
-
-from collections import Counter
+"""The calls of a step, against the packer at work, and what they are expected to take."""
 
 import numpy as np
 import pytest
 from capacities import for_slots
-from tiny_policy import tiny_policy
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, PackingConfig, load
@@ -16,36 +13,8 @@ from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, s
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.simulation import MiniBatch, simulate_packing, simulate_sampling
 from codea1_jax.plan.workload import Group, Load, Phase, draw_groups, sampling_loads
-from codea1_jax.rollout import Request, Sampler, Sampling
-from codea1_jax.rollout.schedule import Schedule
 
-CAPACITY = for_slots(3, 2, (8, 16), (4, 8, 16), block=4, prefill_tokens=32)
-GROUPS = tuple(
-    Group(prompt, responses)
-    for prompt, responses in [
-        (3, (1, 16, 5)),
-        (16, (4, 4)),
-        (9, (13, 2, 2, 7)),
-        (8, (8,)),
-        (2, (16, 1, 1)),
-        (12, (3, 9)),
-    ]
-)
 LOAD = Load("test", "test", prompts=2000, samples=8, prompt=8192, response=4096)
-
-
-def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
-    policy, params = tiny_policy()
-    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=CAPACITY)
-    prefills = []
-    admit = Schedule.admit
-    monkeypatch.setattr(Schedule, "admit", lambda self: [prefills.append(pack) or pack for pack in admit(self)])
-    requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(GROUPS)]
-    list(sampler.generate(params, requests, Sampling(16)))
-    monkeypatch.undo()
-    found = simulate_sampling(GROUPS, CAPACITY)
-    assert sum(found.steps.values()) == sampler.counters.steps
-    assert found.prefills == Counter(pack.tokens.shape[1] for pack in prefills)
 
 
 def test_one_row_decodes_its_samples_one_after_another_and_reads_what_each_has_so_far():
