@@ -1,7 +1,6 @@
 """Classes, and programs that read standard input, are evaluated as functions are."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
@@ -20,7 +19,7 @@ from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem
 from data_pipeline.benchmark import make_benchmark
 from data_pipeline.golden import stream_line
-from sandbox import SandboxPool, Task
+from sandbox import Task
 from sandbox.streams import spelled
 
 TWICE = "x = int(input())\nif x > 9:\n    print(9)\nelse:\n    print(2 * x)\n"
@@ -60,12 +59,6 @@ SUITES = {
     "twice": "\n".join([spelled("9\n", "18"), spelled("1\n", "3")]),  # the second states a wrong answer
     "sum": "```python\ns = Sum()\ns.add(4)\nassert s.add(1) == 5\nassert Sum().add(0) == 1\n```",
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
-        yield pool
 
 
 def respond(requests):

@@ -1,7 +1,6 @@
 """Tests of classes: read from statements, and judged as calls of a function behind every program."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +8,7 @@ from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import classes as task
 from data_pipeline import Problem
 from data_pipeline.golden import golden_tests_of_class
-from sandbox import JudgeJob, SandboxPool, Status, Task, Test, classes, encode
+from sandbox import JudgeJob, Status, Task, Test, classes, encode
 
 STACK = """
 class Stack:
@@ -28,12 +27,6 @@ class Stack:
 """
 QUESTION = "Write a class Stack(most=9) with push(item), pop() and all(); beyond `most` items push does nothing."
 PROBLEM = Problem("stack", QUESTION, STACK, "Stack", (), task=Task.CLASS)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
-        yield pool
 
 
 def read(text):

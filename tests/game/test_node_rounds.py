@@ -1,7 +1,6 @@
 """A round on linked lists and trees: prompts show how tests write them, and the judge takes them so."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from codea1_jax.game.export import question_record
 from codea1_jax.game.round import play_round
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
-from sandbox import SandboxPool, Task
+from sandbox import Task
 
 RIGHT = """
 def mirror(root: TreeNode | None) -> TreeNode | None:
@@ -32,12 +31,6 @@ class Solution:
 CLASS = Problem("merge", "Write merge of class Solution.", SOLUTION, "Solution", (), task=Task.CLASS)
 LIST, TREE = "a linked list is written as the list of its values: [1, 2, 3]", "values in level order, with None for a"
 PLAIN = Problem("f", "Write f(x).", "def f(x):\n    return x", "f", ())
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
-        yield pool
 
 
 def asks(problem):

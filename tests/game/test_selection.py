@@ -1,7 +1,5 @@
 """Which suites are learned from, and which groups teach a policy something."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from game_config import game_config
@@ -19,12 +17,6 @@ PROBLEM = Problem("double", QUESTION, "def double(x): return 2 * x", "double", (
 RIGHT, TWICE, WRONG = "def double(x): return x + x", "def double(x): return x * 2", "def double(x): return x * x"
 EASY, HARD = "assert double(2) == 4", "assert double(3) == 6"  # 2 * 2 == 2 + 2
 LYING, HALF = "assert double(3) == 7", "assert double(2) == 4\nassert double(3) == 6"
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
-        yield pool
 
 
 def play(pool: SandboxPool, suites: dict[str, list[str]], rewards: RewardConfig = CONFIG.rewards) -> QuestionRollout:

@@ -1,9 +1,7 @@
 """A question's tolerance, from a suite's validity to the mistake book and the golden reward."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
 from judged_group import played
 
 from codea1_jax.game.judging import submit_calls
@@ -23,12 +21,6 @@ FAR = LOOP.format("x", " / len(xs) + 0.01")
 NAN = "def f(xs):\n    return float('nan')"
 SUITE = "```python\nassert f([0.1, 0.2, 0.3]) == 0.2\nassert f([1, 2, 2]) == 1.67\n```"
 PROBLEM = Problem("mean", "The mean.", MEAN, "f", ())
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
-        yield pool
 
 
 def rewards(pool: SandboxPool, problem: Problem) -> list[float]:

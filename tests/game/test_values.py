@@ -1,6 +1,5 @@
 """What a suite's tests kill: the definitions, and whole groups judged by the real judge; figures computed by hand."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,12 +27,6 @@ def suite(*inputs: int) -> str:
 
 PROGRAMS = (SOLUTION, BOUNDARY, ZERO, BROKEN)
 SUITES = [[suite(3, 9), suite(1)], [suite(9, 4)], [suite(3)], [suite(4)]]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=2) as pool:
-        yield pool
 
 
 def values(pool: SandboxPool, problem: Problem = PROBLEM, book: tuple[Test, ...] = (), **rewards: str | float):
