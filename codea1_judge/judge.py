@@ -96,7 +96,6 @@ class Judge:
 
 
 def _tests(given: object) -> Problem | tuple[str | tuple[str, str], ...]:
-    """Tests in one form. Raises ValueError for what is none, with its name."""
     if isinstance(given, Problem):
         return given
     if not isinstance(given, list | tuple):

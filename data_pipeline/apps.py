@@ -21,7 +21,6 @@ _FENCED = re.compile(r"\A\s*```\w*\n(.*?)\n```\s*\Z", re.DOTALL)
 
 
 def _digest(question: str) -> str:
-    """A name for a question whose dataset gives it none."""
     return hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

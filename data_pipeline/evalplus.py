@@ -87,7 +87,6 @@ def _extra(row: Row) -> Row:
 
 
 def _as_check(script: str, entry_point: str) -> str:
-    """The script as a function `check(candidate)`, whose parameter has the name that the script calls."""
     body = parse(script, "the test code").body
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     rest = [node for node in body if node not in imports]

@@ -66,7 +66,6 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
 
 
 def _not_equality(problem: Problem) -> str | None:
-    """Why a test's one answer cannot judge a problem: its question allows others, and no test looks past that."""
     words = None if problem.checker or problem.check else not_equality(problem.question)
     tests = [] if words is None else read_golden_tests(problem)
     if not tests or (problem.task is not Task.STREAM and all(read_call(t.call, problem.called).view for t in tests)):

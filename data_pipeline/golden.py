@@ -96,7 +96,6 @@ def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejec
 
 
 def _mirrored(statement: ast.stmt) -> ast.Assert | None:
-    """An equality with its sides swapped, as in `assert VALUE == CALL`; None for any other statement."""
     match statement:
         case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
             return ast.Assert(ast.Compare(right, [ast.Eq()], [left]))
@@ -258,7 +257,6 @@ def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
 
 
 def _substituted(node: Node, bindings: Mapping[str, ast.expr]) -> Node:
-    """A copy of the node with bound names replaced, except those that its own comprehensions bind."""
     own = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     visible = {name: value for name, value in bindings.items() if name not in own}
     return _Substitution(visible).visit(copy.deepcopy(node))

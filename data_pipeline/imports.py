@@ -82,7 +82,6 @@ def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
 
 
 def _statements_of(source: str) -> list[ast.stmt]:
-    """The statements of a module; none if it does not parse."""
     try:
         return parse_module(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -95,7 +95,6 @@ def _prose(question: str) -> str:
 
 
 def _runs(words: tuple[str, ...], length: int) -> list[tuple[str, ...]]:
-    """The runs of that many words; if there are fewer words, all of them as one run."""
     if not words:
         return []
     return [words[start : start + length] for start in range(max(1, len(words) - length + 1))]

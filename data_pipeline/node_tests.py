@@ -79,7 +79,6 @@ class _Reading(ast.NodeTransformer):
         return ast.Name(written[0]) if written else annotation
 
     def _written(self, value: ast.expr) -> tuple[str, ast.expr] | None:
-        """The class of the nodes that an expression makes, and the list that they are written as."""
         match value:
             case ast.Call(func=ast.Name(id=maker), args=[ast.List() as values]) if maker in self._makers:
                 return self._makers[maker], values
@@ -89,7 +88,6 @@ class _Reading(ast.NodeTransformer):
 
 
 def _in_order(root: ast.Call, name: str) -> list[ast.expr]:
-    """The values of nodes in level order; none where it is not known what the nodes are."""
     values, left = list[ast.expr](), deque[ast.expr]([root])
     while left:
         each = left.popleft()

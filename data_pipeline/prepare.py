@@ -131,7 +131,6 @@ def _validated(loaded: Loaded, judge: Judge, progress: Progress | None) -> Loade
 
 
 def _kind(reason: str) -> str:
-    """The reason without its details: numbers, and whatever follows a colon."""
     return re.sub(r"\d+", "N", reason.partition(":")[0])
 
 

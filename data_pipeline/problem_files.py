@@ -128,7 +128,6 @@ def _task_fields(problem: Problem) -> Row:
 
 
 def _task(row: Row) -> Task:
-    """What the solution is: as the row states it, else what its fields show."""
     reads_input = any(isinstance(test, dict) and "input" in test for test in _given_tests(row))
     shown = Task.STREAM if reads_input and not row.get("entry_point") else Task.FUNCTION
     task = shown if row.get("task") is None else row["task"]

@@ -64,5 +64,4 @@ def hold_out(
 
 
 def _position(solution: str) -> float:
-    """Where in [0, 1) a hash puts a solution."""
     return int.from_bytes(hashlib.sha256(solution.strip().encode()).digest()[:6]) / 2**48

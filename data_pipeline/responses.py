@@ -168,14 +168,12 @@ def _content(lines: Sequence[str], at: int, before: str, fence: str) -> tuple[st
 
 
 def _unindented(line: str, width: int) -> str:
-    """A line without as much of this indentation as it has."""
     rest = line.lstrip(" \t")
     indentation = line[: len(line) - len(rest)]
     return line if not width else indentation.expandtabs(4)[width:] + rest
 
 
 def _split_at_fences(block: CodeBlock, depth: int = _DEPTH) -> list[CodeBlock]:
-    """A block's text before the first line that begins with a fence, and the blocks behind it."""
     fence = _FENCE.search(block.text)
     if fence is None or not depth:
         return [block]
@@ -273,7 +271,6 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 def _bound(tree: Sequence[ast.AST]) -> set[str]:
-    """The names that the statements bind where they stand."""
     names = set()
     nodes = list(tree)
     while nodes:
@@ -297,7 +294,6 @@ def _loaded(tree: Sequence[ast.AST]) -> set[str]:
 
 
 def _lacking(tree: Sequence[ast.stmt]) -> set[str]:
-    """The names that are used and nowhere bound, except builtins."""
     bound = set()
     for node in (node for statement in tree for node in ast.walk(statement)):
         match node:

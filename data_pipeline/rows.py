@@ -60,7 +60,6 @@ def files(path: str | Path) -> list[Path]:
 
 
 def _rows_of(path: Path) -> Iterator[Row | BadRow | None]:
-    """The rows of a file; None for a blank line."""
     if not path.name.endswith(SUFFIXES):
         raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
     try:

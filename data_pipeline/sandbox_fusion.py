@@ -44,7 +44,6 @@ def _is_python(test: str) -> bool:
 
 
 def _checked(row: Row, name: str, question: str, check: str) -> Problem:
-    """A function with a check of its own; without a solution that stands alone, to evaluate on."""
     labels, written = _labels(row), str(row.get("canonical_solution") or "").replace("\r\n", "\n")
     named = labels.get("entry_point") or function_under_test(parse(check, "the tests").body)
     if not isinstance(named, str):

@@ -108,7 +108,6 @@ def read(path: str | Path) -> tuple[Problem, ...]:
 
 
 def _decoded(value: Any, kind: Any) -> Any:
-    """TFDS gives texts as bytes, and sequences as lists of bytes."""
     if isinstance(value, bytes):
         return kind(value.decode())
     return tuple(item.decode() for item in value)

@@ -104,7 +104,6 @@ def _failure(
 
 
 def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
-    """Why the solution is unreliable: another process, given the calls in reverse, answered differently."""
     for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
         if first != second:
             answered = f"{_shown(test)} {_describe(second)} when asked again"

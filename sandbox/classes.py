@@ -77,8 +77,6 @@ def methods(call: str) -> list[str]:
 
 @dataclass
 class _Room:
-    """How many nodes may still be put where names stand for them."""
-
     left: int
 
     def take(self, nodes: int) -> bool:

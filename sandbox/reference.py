@@ -78,5 +78,4 @@ class ReferenceCache(Judge):
 
 
 def _size(call: str | None, outcome: Outcome) -> int:
-    """Characters that an entry takes, and a little for the entry itself. (Programs are shared between entries.)"""
     return 200 + len(call or "") + len(outcome.value or "") + len(outcome.detail) + len(outcome.inputs)

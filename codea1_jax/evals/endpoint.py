@@ -179,7 +179,6 @@ def _seed(*parts: int) -> int:
 
 
 def _text(choice: Any) -> str:
-    """What a choice of an answer says; "" where it holds no text."""
     content = _field(_field(choice, "message"), "content")
     # JSON can write half a surrogate pair, which is not text.
     return content.encode("utf-8", "replace").decode() if isinstance(content, str) else ""

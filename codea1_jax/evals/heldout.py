@@ -177,8 +177,6 @@ def _sample(
 
 @dataclass(frozen=True)
 class _ReferenceOutcomes:
-    """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
-
     problem: Problem
     reference: Mapping[str, Outcome]
     mutants: tuple[Mapping[str, Outcome], ...]
@@ -248,7 +246,6 @@ def _values(reference: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 def _wrong(problem: Problem, program: PendingOutcomes, answers: Mapping[str, str]) -> int:
-    """How many of the scored calls a program answers otherwise than the reference."""
     tolerances = {test.call: tolerance_of(problem, test) for test in read_golden_tests(problem)}
     outcomes = program.result(answers).by_call
     return sum(

@@ -99,7 +99,6 @@ def _kills(
     judge: Judge,
     advance: Advance,
 ) -> Iterator[tuple[Problem, int]]:
-    """How many of its mutants each function's tests kill, in order; those of several functions run side by side."""
     done, total = 0, sum(map(len, mutants.values()))
 
     def submit(problem: Problem, mutant: Mutant) -> Future[Execution]:

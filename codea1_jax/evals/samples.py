@@ -4,8 +4,6 @@ A line is a JSON object with `task_id` and either `solution`, a whole program, o
 question; for tests, `tests`, a list of them. Case does not distinguish task ids: MBPP/2 is evalplus' Mbpp/2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -67,7 +67,6 @@ def write_dataset(
 
 
 def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTests:
-    """Runs the problem's solution on the tests."""
     program = runnable(problem.solution, problem)
     pending = submit_calls(judge, problem, program, [test.call for test in tests], is_reference=True)
     stated = StatedAnswers(judge, problem, [test.stated for test in tests]).result()

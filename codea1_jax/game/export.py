@@ -1,7 +1,5 @@
 """A round as plain data: rollout records for the run directory, metrics, and what each model learns from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean

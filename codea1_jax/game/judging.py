@@ -10,8 +10,6 @@ for its stated answers, and the programs have time for all calls. As in the orig
 suites of a program one time instead, and with it the program; one whose suites have something that hangs is not valid.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -199,7 +197,6 @@ def judge_group(
 
 
 def _script_seconds(problem: Problem, config: Config) -> float | None:
-    """None where each call has its own time, as each run of a stream has."""
     return None if problem.task is Task.STREAM else config.sandbox.script_seconds
 
 

@@ -116,7 +116,6 @@ def _program_groups(
 def _suite_requests(
     game: Game, problem: Problem, i: int, group: Sequence[Candidate], stream: tuple[int, ...]
 ) -> dict[tuple[int, int], SuiteRequest]:
-    """By question and program."""
     if game.test is None:
         return {}
     config, rules = game.config, _suite_rules(game.config, problem)

@@ -1,7 +1,5 @@
 """From one question's judgement to its rewards, advantages and new page of the mistake book. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -109,7 +107,6 @@ def _suite_rollout(
 def _faced(
     judged: Sequence[ProgramRollout], judgement: Judgement, config: Config
 ) -> list[tuple[tuple[Verdict, ...], ...]]:
-    """Each program's verdicts on its own suites, or on the distinct valid tests of the whole group."""
     if not config.rewards.pool_tests:
         return [tuple(suite.verdicts for suite in program.suites) for program in judged]
     pooled = tuple(dict.fromkeys(test for p in judged for suite in p.suites for test in suite.validated.kept))

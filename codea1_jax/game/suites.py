@@ -251,7 +251,6 @@ def _size(tree: ast.AST) -> int:
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The blocks that a compound statement holds (a `try`'s handlers last); none of a simple one."""
     for holder in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield from (getattr(holder, part) for part in ("body", "orelse", "finalbody") if hasattr(holder, part))
 

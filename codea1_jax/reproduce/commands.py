@@ -111,7 +111,6 @@ def run_all(commands: Iterable[Command], at_once: int, on_progress: OnProgress) 
 
 
 def _shares(cores: Sequence[int], count: int) -> list[str]:
-    """The cores, dealt out to that many commands; commands share a core where there are too few."""
     hands = [cores[i::count] or [cores[i % len(cores)]] for i in range(count)]
     return [",".join(map(str, hand)) for hand in hands]
 

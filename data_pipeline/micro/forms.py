@@ -35,7 +35,6 @@ class Form:
 
 
 def _call(arguments: Arguments) -> str:
-    """The call expression: `f(3)`, `f(3, -1)`, `f([3, 4])` or `f("ab")`."""
     return f"f({', '.join(map(json.dumps, arguments))})"
 
 

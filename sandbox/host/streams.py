@@ -69,7 +69,6 @@ def script_steps(job: ScriptJob, limits: Limits) -> Steps[ScriptResult]:
 
 
 def _request(job: Job | ScriptJob, text: str | None, budget: Budget) -> Sent:
-    """The message with the process's own limits, and the grant."""
     limits = budget.limits
     stdin = None if text is None else text.encode("utf-8", "surrogatepass")
     shows_errors = isinstance(job, ScriptJob)
@@ -83,7 +82,6 @@ def _request(job: Job | ScriptJob, text: str | None, budget: Budget) -> Sent:
 
 
 def _exit_status(report: Report) -> int | None:
-    """None of a process that was ended by a signal."""
     return os.WEXITSTATUS(report.wait_status) if os.WIFEXITED(report.wait_status) else None
 
 

@@ -138,7 +138,6 @@ def _absorb(task: Progress, report: Report, result: IO[bytes]) -> bool:
 
 
 def _fail(task: Progress, error: Exception) -> None:
-    """Report what went wrong with one task to whoever waits for it; the thread continues."""
     if isinstance(error, OSError):
         error = SandboxError(f"the host cannot continue judging: {error}")
     elif not isinstance(error, OutsideLanguage | SandboxError):

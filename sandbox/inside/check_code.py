@@ -91,8 +91,6 @@ def _parametrize(names: Any, values: Any) -> Any:
 
 
 class _Raises:
-    """``with pytest.raises(ValueError, match="..."):``"""
-
     def __init__(self, expected: Any, match: str | None = None) -> None:
         self.expected = expected
         self.match = match

@@ -208,7 +208,6 @@ def _functions(module: types.ModuleType) -> dict[str, Any]:
 
 
 def _names(module: types.ModuleType) -> dict[str, Any]:
-    """What the program defines or imports: never something that would hide a builtin from the check."""
     return {
         name: value for name, value in vars(module).items() if not name.startswith("__") and not hasattr(builtins, name)
     }
@@ -250,7 +249,6 @@ def _verdict(check: Callable[[], None]) -> str:
 
 
 def _exception(name: str, base: str, text: str) -> Exception:
-    """An exception like the program's: of the builtin class `base`, or of a new class `name` under it."""
     kind = getattr(builtins, base, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         kind = Exception
@@ -262,7 +260,6 @@ def _exception(name: str, base: str, text: str) -> Exception:
 
 
 def _change(old: Any, new: Any) -> None:
-    """Do to the check's own argument what the program did to its copy."""
     if type(old) is not type(new):
         return
     if isinstance(old, list | bytearray):

@@ -67,7 +67,6 @@ def _check_scalars(scalars: list[Any]) -> None:
 
 
 def _distinct(scalars: list[Any], integers: list[int]) -> Iterator[Any]:
-    """Each value once; large integers by their texts, since a set of colliding ones is what must not be made."""
     others = {item for item in scalars if type(item) not in (int, bool, complex) and _is_hashable(item)}
     floats = [item for item in others if type(item) is float]
     whole = [int(item) for item in floats if item.is_integer()]

@@ -64,7 +64,6 @@ def _begin(request_fd: int, result_fd: int) -> tuple:
 
 
 def _run(program: str, compiles_only: bool, shows_errors: bool) -> tuple[int, IO[str] | None]:
-    """The exit status of a script, and its standard input once it has one."""
     end = _show if shows_errors else _fail
     try:
         code = compile(program, "solution.py", "exec")
@@ -190,7 +189,6 @@ def _open_errors() -> IO[str]:
 
 
 def _add_errors() -> None:
-    """Puts what was written to descriptor 2 behind the output, if there is room."""
     with contextlib.suppress(OSError):
         size, end = os.fstat(2).st_size, os.fstat(1).st_size
         errors = os.pread(2, MAX_ERRORS, max(0, size - MAX_ERRORS))

@@ -132,7 +132,6 @@ def _bytes(value: bytes | bytearray) -> _Apart:
 
 
 def _array(value: Any) -> _Apart:
-    """The bytes, type and shape of an array or scalar; if it holds Python objects, those in place of bytes."""
     if value.dtype.kind == "O":
         return value.flat, "O", value.shape
     if value.dtype.kind not in _DTYPES:

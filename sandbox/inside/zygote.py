@@ -166,7 +166,6 @@ def _forget(grant: bytearray, report: bytearray) -> None:
 
 
 def _end_all(pid: int) -> None:
-    """Kill and reap every process of the program; outside a jail, those of its process group."""
     try:
         if os.getpid() == 1:
             os.kill(-1, _signal.SIGKILL)
