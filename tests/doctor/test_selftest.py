@@ -44,13 +44,18 @@ def test_every_kernel_and_cache_is_tried_and_passes():
 @pytest.mark.parametrize(
     ("module", "function", "named", "sound"),
     [
-        (flash_gpu, "forward", "flash attention, gpu", set()),
         (flash_gpu, "backward", "flash attention, gpu", {"values"}),
         (flash_tpu, "forward", "flash attention, tpu", set()),
-        (flash_tpu, "backward", "flash attention, tpu", {"values"}),
         (paged_gpu, "paged_attention", "cache in pages, gpu", set()),
-        (paged_tpu, "paged_attention", "cache in pages, tpu", set()),
         (readers, "mix", "cache in pages, copies", set()),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                (flash_gpu, "forward", "flash attention, gpu", set()),
+                (flash_tpu, "backward", "flash attention, tpu", {"values"}),
+                (paged_tpu, "paged_attention", "cache in pages, tpu", set()),
+            )
+        ),
     ],
 )
 def test_a_kernel_that_is_off_by_a_thousandth_is_named(module, function, named, sound, monkeypatch):

@@ -144,7 +144,7 @@ def test_there_may_be_no_pages_to_look_at(kernel):
     check(kernel, case((0, 0), sizes))
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [2, *also(1)])
 @pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), *also((1280, 0, 0, 0, 0, 0), (0,) * 6)])
 def test_on_tpu_nothing_is_read_before_it_has_arrived(lengths, cores):
     """Here a copy is made when it is waited for, and what is not written yet is NaN."""
@@ -167,7 +167,6 @@ def test_on_tpu_parts_need_not_begin_where_a_window_of_page_numbers_does():
     items = -(-many.lengths // 512)
     bounds = paged_tpu.work_of(jnp.asarray(many.tables), jnp.asarray(many.lengths), 512).bounds
     assert items.sum() > paged_tpu.WINDOW and int(bounds[1]) % paged_tpu.WINDOW > 0
-    check(paged_tpu, many)
     check(paged_tpu, many, interpret=pltpu.InterpretParams(num_cores_or_threads=2))
 
 
