@@ -266,6 +266,14 @@ def test_an_output_that_breaks_the_checker_alone_is_wrong(pool):
     assert (verdict.status, verdict.detail[:29]) == (Status.FAILED, "the checker raised ValueError")
 
 
+def test_a_digest_is_not_shown_to_a_checker(pool):
+    lax = replace(SPLIT, checker="def check(given, output, expected):\n    return len(output) > 9 and output[0] != 'x'")
+    programs = [f"print('{letter}' * {size})" for letter in "xy" for size in (10_000, 1_100_000)]
+    tests = [Test("7\n", "['seven is odd']")]
+    passed = [submit_program(pool, lax, program, tests).result().passed for program in programs]
+    assert passed == [False, False, True, False]
+
+
 def test_a_checker_sees_characters_as_they_are(pool):
     echoes = "def check(given, output, expected):\n    return {output, expected} == {given.strip()}"
     problem = replace(SPLIT, checker=echoes, golden_tests=(stream_line("\U0001f40d'\\é", "\U0001f40d'\\é"),))
