@@ -10,16 +10,7 @@ from data_pipeline import Problem
 from data_pipeline.golden import golden_line, read_golden_test, stream_line
 from data_pipeline.source_code import function_under_test, parse
 from data_pipeline.verdicts import own_tests, submit_program
-from sandbox import (
-    CheckJob,
-    CheckResult,
-    Limits,
-    Rejected,
-    SandboxPool,
-    Task,
-    Test,
-    Verdicts,
-)
+from sandbox import CheckJob, CheckResult, Limits, Rejected, SandboxPool, Task, Test, Verdicts
 from sandbox.remote.client import RemoteJudge
 
 Tests = Problem | Sequence[str] | Sequence[Sequence[str]] | Sequence[Mapping[str, str]]

@@ -45,7 +45,7 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
         result = yield CheckJob(program, check, name, limits, in_process="unittest" in check)
         cases = [_checked(result)]
     else:
-        program = _program_in(completion)
+        program = last_program(completion)
         cases = yield from _runs(test, program, limits, bool(extra.get("run_all_cases")))
     accepted = all(case["passed"] for case in cases)
     return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program.removesuffix("\n"), "tests": cases}
@@ -86,10 +86,8 @@ def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
     return name, f"{labels.get('test_setup_code') or ''}\n{check}"
 
 
-def _program_in(completion: str, row: Mapping[str, Any] | None = None, name: str = "") -> str:
+def _program_in(completion: str, row: Mapping[str, Any], name: str) -> str:
     """As everywhere (`data_pipeline.responses`); a text without blocks that lacks the function follows the question."""
-    if row is None:
-        return last_program(completion)
     continues = f"def {name}" not in completion and not code_blocks(completion)
     return f"{row.get('content')}\n{completion}" if continues else program_in(completion, name)
 

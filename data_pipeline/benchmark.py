@@ -14,15 +14,7 @@ from typing import Literal
 from data_pipeline.problem import Problem, Refusal
 from data_pipeline.validate import checker_fault
 from data_pipeline.verdicts import own_tests, submit_program
-from sandbox import (
-    CheckResult,
-    Judge,
-    Limits,
-    Status,
-    Test,
-    Verdict,
-    Verdicts,
-)
+from sandbox import CheckResult, Judge, Limits, Status, Test, Verdict, Verdicts
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
 MEMORY_MB = 4096  # as evalplus allows

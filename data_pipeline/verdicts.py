@@ -111,8 +111,10 @@ def stated_or_expected(
     if not problem.checker:
         return list(stated)
     values, half = [outcome.value for outcome in known], judge.limits.halved()
-    own = [checkers.question(problem.checker, t.call, v or "", v or "") for t, v in zip(tests, values, strict=True)]
-    results = judge.execute([replace(question, limits=half) for question in own])
-    answers = [Outcome(Status.RETURNED, s if r.passed else None) for s, r in zip(stated, results, strict=True)]
+    own = [
+        checkers.question(problem.checker, t.call, v or "", v or "", half) for t, v in zip(tests, values, strict=True)
+    ]
+    accepted = [result.passed for result in judge.execute(own)]
+    answers = [Outcome(Status.RETURNED, s if is_right else None) for s, is_right in zip(stated, accepted, strict=True)]
     asked = [(test.call, *each) for test, *each in zip(tests, answers, values, strict=True)]
     return [outcome.value for outcome in judge.checked(problem.checker, asked)]

@@ -4,7 +4,7 @@ It gets texts: what was put in, the tokens that the program printed, as it print
 output, one a line; it returns True or False (or None). It runs in a jail of its own, where no program was.
 """
 
-from sandbox.jobs import CheckJob, CheckResult, Status
+from sandbox.jobs import CheckJob, CheckResult, Limits, Status
 from sandbox.streams import text_of
 
 _CHECK = """def check(candidate):
@@ -18,9 +18,9 @@ _CHECK = """def check(candidate):
 """
 
 
-def question(checker: str, given: str, output: str, expected: str) -> CheckJob:
+def question(checker: str, given: str, output: str, expected: str, limits: Limits | None = None) -> CheckJob:
     """Whether a checker accepts an output; both outputs are canonical texts."""
-    return CheckJob(checker, _CHECK.format(texts=(given, text_of(output), text_of(expected))), "check")
+    return CheckJob(checker, _CHECK.format(texts=(given, text_of(output), text_of(expected))), "check", limits)
 
 
 def fault(result: CheckResult) -> str:

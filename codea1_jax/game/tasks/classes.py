@@ -10,13 +10,7 @@ from codea1_jax.game import disclosed
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks import function
-from codea1_jax.game.tasks.asking import (
-    Words,
-    ask_for_suite,
-    asked,
-    conversation,
-    refuse_test_functions,
-)
+from codea1_jax.game.tasks.asking import Words, ask_for_suite, asked, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Test, classes

@@ -10,12 +10,7 @@ from codea1_jax.config.prompts import Templates
 from codea1_jax.game import disclosed
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
 from codea1_jax.game.tasks import function
-from codea1_jax.game.tasks.asking import (
-    Words,
-    ask_for_suite,
-    conversation,
-    refuse_test_functions,
-)
+from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
