@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 from collections.abc import Iterator
 
 import jax
@@ -27,12 +26,6 @@ BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4
 
 def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0) -> Sampler:
     return Sampler(model, eos_ids=eos_ids, pad_id=0, seed=seed, capacity=capacity)
-
-
-@functools.cache
-def usual(model) -> Sampler:
-    """Of the small size, whose programs are compiled once."""
-    return sampler_of(model)
 
 
 def completions_of(results: Iterator) -> list:
@@ -82,7 +75,7 @@ def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, 
     ],
 )
 def test_logprobs_equal_those_of_the_training_graph(model, params, requests, training_logits, sampling):
-    results = completions_of(usual(model).generate(params, requests, sampling))
+    results = completions_of(sampler_of(model).generate(params, requests, sampling))
     for request, samples in zip(requests, results, strict=True):
         for sample in samples:
             logits = training_logits(request.prompt + sample.tokens)[len(request.prompt) - 1 : -1]
@@ -93,7 +86,7 @@ def test_logprobs_equal_those_of_the_training_graph(model, params, requests, tra
 
 @pytest.mark.parametrize("reader", READERS, ids=["tpu", "gpu"])
 def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, params, requests, reader, monkeypatch):
-    expected = completions_of(usual(model).generate(params, requests[1:3], Sampling(6)))
+    expected = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
     monkeypatch.setattr(decode, "reader_for", lambda platform: reader)
     found = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
     for samples, expected_samples in zip(found, expected, strict=True):
@@ -123,7 +116,7 @@ def test_samples_that_lose_their_pages_are_drawn_again_with_the_same_tokens(mode
     ids=["one row", "all at once", "one block", "blocks of one token", "more buckets"],
 )
 def test_the_same_tokens_come_out_of_other_slots_blocks_and_buckets(model, params, requests, capacity):
-    expected = tokens_of(usual(model).generate(params, requests, Sampling(11)))
+    expected = tokens_of(sampler_of(model).generate(params, requests, Sampling(11)))
     assert tokens_of(sampler_of(model, capacity).generate(params, requests, Sampling(11))) == expected
 
 
@@ -139,7 +132,7 @@ def test_the_same_tokens_come_out_whatever_else_is_in_the_batch(model, params, r
 
 def test_samples_streams_and_seeds_draw_different_tokens(model, params):
     requests = [Request((5, 6, 7), (step, question), 4) for step in range(3) for question in range(3)]
-    drawn = tokens_of(usual(model).generate(params, requests, Sampling(12)))
+    drawn = tokens_of(sampler_of(model).generate(params, requests, Sampling(12)))
     assert len({tokens for samples in drawn for tokens in samples}) == 36
     other_seed = tokens_of(sampler_of(model, seed=1).generate(params, requests, Sampling(12)))
     assert all(mine != other for mine, other in zip(drawn, other_seed, strict=True))
@@ -147,7 +140,7 @@ def test_samples_streams_and_seeds_draw_different_tokens(model, params):
 
 def test_a_completion_ends_with_its_first_eos_token_and_keeps_it(model, params, requests):
     eos_ids = (7, 8, 9, 23, 30)
-    endless = completions_of(usual(model).generate(params, requests, Sampling(11)))
+    endless = completions_of(sampler_of(model).generate(params, requests, Sampling(11)))
     ended = completions_of(sampler_of(model, eos_ids=eos_ids).generate(params, requests, Sampling(11)))
     finished = 0
     for samples, endless_samples in zip(ended, endless, strict=True):
@@ -164,7 +157,7 @@ def test_a_completion_ends_with_its_first_eos_token_and_keeps_it(model, params, 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 12])
 def test_a_completion_without_eos_has_exactly_max_new_tokens(model, params, requests, count):
-    for samples in completions_of(usual(model).generate(params, requests, Sampling(count))):
+    for samples in completions_of(sampler_of(model).generate(params, requests, Sampling(count))):
         assert {(len(sample.tokens), sample.finished) for sample in samples} == {(count, False)}
 
 
@@ -274,7 +267,7 @@ def test_the_last_samples_are_decoded_in_a_quarter_of_the_rows_with_the_same_tok
     roomy = dataclasses.replace(SMALL, rows=64, slots=16, width=5, pages=400, response_buckets=(12,))
     limits = [tuple(12 if index == 1 else 2 + index for index in range(request.samples)) for request in requests]
     mixed = [dataclasses.replace(request, limits=limit) for request, limit in zip(requests, limits, strict=True)]
-    expected = tokens_of(usual(model).generate(params, mixed, Sampling(12)))
+    expected = tokens_of(sampler_of(model).generate(params, mixed, Sampling(12)))
     sampler = sampler_of(model, roomy)
     assert tokens_of(sampler.generate(params, mixed, Sampling(12))) == expected
     assert {program[1] for program in sampler._programs if isinstance(program[0], decode.Decoder)} == {16, 64}
@@ -291,7 +284,7 @@ def test_a_bfloat16_policy_draws_with_logprobs_near_those_of_float32(model, para
     rounded, sampling = dataclasses.replace(model, dtype=jnp.bfloat16), Sampling(11)
     cool = jax.tree.map(lambda x: x / 3, params)
     results = completions_of(sampler_of(rounded).generate(cool, requests, sampling))
-    exact = completions_of(usual(model).generate(cool, requests, sampling))
+    exact = completions_of(sampler_of(model).generate(cool, requests, sampling))
     for samples, exact_samples in zip(results, exact, strict=True):
         for sample, exact_sample in zip(samples, exact_samples, strict=True):
             same = np.cumprod(np.array(sample.tokens) == np.array(exact_sample.tokens)).astype(bool)
@@ -323,7 +316,7 @@ def test_parameters_are_used_where_they_lie_if_precision_and_sharding_agree(mode
 
 
 def test_no_requests_give_no_completions(model, params):
-    assert list(usual(model).generate(params, [], Sampling(4))) == []
+    assert list(sampler_of(model).generate(params, [], Sampling(4))) == []
 
 
 def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
