@@ -77,7 +77,7 @@ def checker_fault(
         return None
 
     own = [(given, output or "") for given, output in stated]
-    asked = [*((*each, each[1]) for each in own), *((own[0][0], wrong, own[0][1]) for wrong in _WRONG)]
+    asked = [*((given, output, output) for given, output in own), *((own[0][0], wrong, own[0][1]) for wrong in _WRONG)]
     *results, empty, unknown = judge.execute([checkers.question(problem.checker, *each) for each in asked])
     for (given, _), result in zip(own, results, strict=True):
         did = checkers.fault(result) or ("" if result.passed or may_reject else "rejects it")

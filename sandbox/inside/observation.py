@@ -26,13 +26,15 @@ def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
     each = partial(in_order, turn=turn)
     if isinstance(value, Iterator):
         return map(each, value)
-    if kind in (list, deque):
-        return kind(map(each, value))
+    if kind is list:
+        return list(map(each, value))
+    if kind is deque:
+        return deque(map(each, value))
     if isinstance(value, tuple):  # of a namedtuple, whose class the program has named, the items alone
         return tuple(map(each, value))
     if kind in _DICTS:
         return {each(key): each(item) for key, item in turned(dict.items(value), turn)}
-    if kind is VALUES_VIEW:
+    if isinstance(value, VALUES_VIEW):
         return dict(enumerate(turned(map(each, value), turn))).values()
     if kind in SET_VIEWS:
         items = turned(map(each, value), turn)
