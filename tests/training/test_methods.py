@@ -70,7 +70,12 @@ def test_the_golden_method_rewards_a_program_by_the_share_of_golden_tests_it_pas
     played = play(pool, "golden", [RIGHT, WRONG])
     [question] = played.questions
     assert [program.reward for program in question.programs] == [1, 1 / 4]  # of the four only f(0) is 1
-    assert question.retrieved == (Test("f(0)", "1"), Test("f(1)", "2"), Test("f(3)", "4"), Test("f(7)", "8"))
+    assert [(test.call, test.expected) for test in question.retrieved] == [
+        ("f(0)", "1"),
+        ("f(1)", "2"),
+        ("f(3)", "4"),
+        ("f(7)", "8"),
+    ]
     assert completions(played) == {"code": [[RIGHT, WRONG]]}
     # two different rewards: (d/2)/(d/sqrt 2)
     assert [t.advantage for t in played.groups["code"][0]] == pytest.approx([0.707107, -0.707107], abs=1e-5)
