@@ -14,7 +14,7 @@ from typing import Literal
 from data_pipeline.problem import Problem, Refusal
 from data_pipeline.validate import checker_fault
 from data_pipeline.verdicts import own_tests, submit_program
-from sandbox import CheckResult, Judge, Limits, Status, Test, Verdict, Verdicts
+from sandbox import Judge, Limits, Status, Test, Verdict, Verdicts
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
 MEMORY_MB = 4096  # as evalplus allows
@@ -158,7 +158,7 @@ def check_samples(
         yield _result(*pending.popleft())
 
 
-def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[CheckResult]]) -> TaskResult:
+def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[Verdicts]]) -> TaskResult:
     verdicts = {program: first_failure(check.result()) for program, check in checks.items()}
     return TaskResult(
         task_id=problem.id,

@@ -61,9 +61,10 @@ def _failure_of(
     calls = [test.call for test in suite]
     if fault := checker_fault(judge, problem, [*zip(calls, stated, strict=True)]):
         return fault
-    outcomes = [(test.call, *each) for test, *each in zip(suite, solved.outcomes, stated, strict=True)]
-    checked = replace(solved, outcomes=tuple(judge.checked(problem.checker, outcomes)))
-    return _failure(problem, suite, checked, stated) or _instability(suite, solved, again)
+    checked = judge.checked(problem.checker, [*zip(calls, solved.outcomes, stated, strict=True)])
+    return _failure(problem, suite, replace(solved, outcomes=tuple(checked)), stated) or _instability(
+        suite, solved, again
+    )
 
 
 def checker_fault(

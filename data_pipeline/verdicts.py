@@ -116,5 +116,5 @@ def stated_or_expected(
     ]
     accepted = [result.passed for result in judge.execute(own)]
     answers = [Outcome(Status.RETURNED, s if is_right else None) for s, is_right in zip(stated, accepted, strict=True)]
-    asked = [(test.call, *each) for test, *each in zip(tests, answers, values, strict=True)]
+    asked = [*zip((test.call for test in tests), answers, values, strict=True)]
     return [outcome.value for outcome in judge.checked(problem.checker, asked)]

@@ -71,11 +71,11 @@ def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTes
     pending = submit_calls(judge, problem, program, [test.call for test in tests], is_reference=True)
     stated = StatedAnswers(judge, problem, [test.stated for test in tests]).result()
     known = pending.result().by_call
-    values = [known[test.call] for test in tests]
-    answers = stated_or_expected(judge, problem, tests, [stated[test.stated] for test in tests], values)
+    outcomes = [known[test.call] for test in tests]
+    answers = stated_or_expected(judge, problem, tests, [stated[test.stated] for test in tests], outcomes)
     right = [
         test
-        for test, answer, outcome in zip(tests, answers, values, strict=True)
-        if None not in (answer, outcome.value) and problem.tolerance.same(answer, outcome.value)
+        for test, answer, outcome in zip(tests, answers, outcomes, strict=True)
+        if answer is not None and outcome.value is not None and problem.tolerance.same(answer, outcome.value)
     ]
     return KeptTests(problem.id, tuple(map(task_of(problem).golden_line, right)), len(tests) - len(right))

@@ -49,11 +49,11 @@ def _methods(problem: Problem) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", " ".join(written))).union(golden)
 
 
-def is_laid_out(problem: Problem, given: str) -> bool:
+def is_laid_out(problem: Problem, call: str) -> bool:
     """Whether an input is in lines as the golden ones are: of their number, and with as many words in the first one,
     where all of several agree; of more than one, where all have more; and without blanks that none of them has.
     """
-    golden, own = _golden_layouts(problem), _Layout(given)
+    golden, own = _golden_layouts(problem), _Layout(call)
     if not golden:
         return True
     if own.has_odd_blanks and not any(each.has_odd_blanks for each in golden):

@@ -88,14 +88,12 @@ def submit_calls(
     script_seconds: all calls in one process, in order, repeats included; what is left when that time is over fails.
     helpers: see `runnable`.
     """
-    calls, is_script = tuple(calls), script_seconds is not None
-    if not is_script:
+    is_script = script_seconds is not None
+    if script_seconds is None:
         calls = tuple(dict.fromkeys(calls))
-    limits = (
-        script_limits(judge.limits, script_seconds)
-        if is_script
-        else time_for(allowed(problem, judge.limits), len(calls))
-    )
+        limits = time_for(allowed(problem, judge.limits), len(calls))
+    else:
+        calls, limits = tuple(calls), script_limits(judge.limits, script_seconds)
     text, checked = runnable(program, problem, helpers=helpers), bool(problem.checker)
     job = Job(text, calls, limits, problem.called, is_reference, is_script, problem.task, checked)
     return PendingOutcomes(judge, problem.checker, calls, judge.submit(job), is_script)

@@ -15,7 +15,6 @@ from sandbox.inside.plain import SET_VIEWS, VALUES_VIEW, python_value, type_name
 
 _DICTS = (dict, Counter, OrderedDict, defaultdict)
 _NUMBERS = frozenset((bool, int, float))
-UNORDERED = frozenset((*_DICTS, *SET_VIEWS, set, frozenset))
 
 
 def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
@@ -39,8 +38,9 @@ def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
     if kind in SET_VIEWS:
         items = turned(map(each, value), turn)
         return dict(items).items() if isinstance(value, ItemsView) else dict.fromkeys(items).keys()
-    if kind in UNORDERED:
-        return kind(_sorted(map(each, value)))
+    if kind in (set, frozenset):
+        items = _sorted(map(each, value))
+        return frozenset(items) if kind is frozenset else set(items)
     return _EQUALS.get(type_name(value), _itself)(value)
 
 
