@@ -448,7 +448,7 @@ def test_a_program_may_use_as_much_memory_as_its_row_states():
         {
             "id": "a",
             "question": "?",
-            "solution": "print(len(' ' * (700 << 20)))",
+            "solution": "print(len(bytes(700 << 20)))",
             "tests": [{"input": "", "output": 700 << 20}],
         }
     ]

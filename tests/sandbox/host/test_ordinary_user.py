@@ -13,6 +13,7 @@ SOMEBODY = 47_110  # a user and group that own nothing
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this whole suite is then run by an ordinary user")
 @pytest.mark.skipif(in_private_folder(ROOT / "sandbox"), reason="the repository lies where other users cannot read it")
+@pytest.mark.skipif(in_private_folder(find_interpreter().executable), reason="no other user can read this Python")
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_an_ordinary_users_jail_holds_too(every):
     """Against each of the hostile programs, or one in `every`."""
