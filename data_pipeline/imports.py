@@ -33,6 +33,8 @@ def runnable(program: str, problem: Problem, *, helpers: bool = False) -> str:
     if helpers:
         imports += _helpers(problem.solution, problem.entry_point)
     # Python wants imports from `__future__` first.
+    if any(line.endswith(" import *") for line in imports):
+        imports += ("from builtins import *",)  # which a program means that imports nothing itself
     imported = with_lines(program, sorted(imports, key=lambda line: not line.startswith("from __future__ ")))
     return problem.preamble + problem.driven(imported)
 

@@ -121,6 +121,12 @@ def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_
     assert carry["humanevalplus"] > 2 and carry["mbppplus"] > 1
 
 
+def test_names_that_the_reference_imports_by_a_star_hide_no_builtin():
+    reference = "from math import *\ndef f(x): return pow(x, 2)"
+    assert run(runnable("def f(x): return pow(x, 2, 5) + floor(pi)", problem("?", reference)))["f"](3) == 4 + 3
+    assert run(runnable(reference, problem("?", reference)))["f"](3) == 9.0
+
+
 # --- what a reference defines next to its function ----------------------------------------------------------
 
 REFERENCE = (
