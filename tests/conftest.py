@@ -72,11 +72,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
-    """A command that was run in this process sends the log to standard error; the next test must not find it there."""
+    """A command that was run in this process, by a test or for many, sends the log to standard error; no test must find
+    it there.
+    """
     from codea1_jax.cli._log import LOGGED
 
-    packages = list(map(logging.getLogger, LOGGED))
-    before = [(package.level, package.propagate, list(package.handlers)) for package in packages]
+    def reset() -> None:
+        for package in map(logging.getLogger, LOGGED):
+            package.level, package.propagate, package.handlers = logging.NOTSET, True, []
+
+    reset()
     yield
-    for package, state in zip(packages, before, strict=True):
-        package.level, package.propagate, package.handlers = state
+    reset()
