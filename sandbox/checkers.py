@@ -10,7 +10,7 @@ from sandbox.streams import text_of
 _CHECK = """def check(candidate):
     try:
         answer = candidate{texts!r}
-    except Exception as error:  # an assert that fails there is no answer
+    except Exception as error:  # an assert of its own must not read as ours
         raise RuntimeError(f"{{type(error).__name__}}: {{error}}") from None
     if answer not in (True, False, None) or isinstance(answer, (int, float)) and not isinstance(answer, bool):
         raise RuntimeError(f"returned {{answer!r}}, not True or False")
