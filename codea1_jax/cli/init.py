@@ -19,7 +19,7 @@ from codea1_jax.config import ModelConfig, SandboxConfig
 from codea1_jax.config.presets import CONFIG_FILE
 from codea1_jax.config.reasons import as_yaml
 from codea1_jax.doctor.host import existing
-from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.prompts import chat_prompts, plain_prompts
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
 from codea1_jax.models.weights import SMALL_FILES, resolve
@@ -81,8 +81,6 @@ def _known(options: argparse.Namespace) -> Known:
     name = options.model or (ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
     shape = model_shape(ModelConfig(pretrained=name))
     tokenizer = load_tokenizer(resolve(name, SMALL_FILES))
-    if tokenizer.hf.chat_template is None:
-        raise UserError(f"{name} has no chat template, which questions need; take an instruction-tuned model")
     problems = _usable(options.data, SandboxConfig(fallback="process" if options.no_jail else "none"))
     return Known(
         source=options.data,
@@ -91,6 +89,7 @@ def _known(options: argparse.Namespace) -> Known:
         problems=problems,
         lengths=_lengths(problems, tokenizer, short=parameters(shape) < SMALL),
         shape=shape,
+        chats=tokenizer.hf.chat_template is not None,
         thinks="enable_thinking" in str(tokenizer.hf.chat_template),
         hardware=hardware,
         free=shutil.disk_usage(existing(options.directory)).free,
@@ -128,7 +127,8 @@ def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
 
 def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) -> TokenLengths:
     """In the model's own tokens, of at most `MEASURED` questions. short: suites are asked for shortly."""
-    prompts, some = chat_prompts(tokenizer, 8, short=short), problems[:: len(problems) // MEASURED + 1]
+    chats, some = tokenizer.hf.chat_template is not None, problems[:: len(problems) // MEASURED + 1]
+    prompts = chat_prompts(tokenizer, 8, short=short) if chats else plain_prompts(tokenizer)
 
     def most(counts: Iterable[int]) -> int:
         ordered = sorted(counts)

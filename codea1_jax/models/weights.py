@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 from flax import traverse_util
-from huggingface_hub import snapshot_download, split_state_dict_into_shards_factory
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from huggingface_hub import scan_cache_dir, snapshot_download, split_state_dict_into_shards_factory
+from huggingface_hub.errors import CacheNotFound, HfHubHTTPError, LocalEntryNotFoundError
 from jax.experimental import multihost_utils
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -56,7 +56,18 @@ def resolve(name: str, files: Sequence[str] = HUB_FILES) -> Path:
         return Path(snapshot_download(name, allow_patterns=[*files]))
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"{name}: no such directory, nor available from the Hub: {reason}") from error
+        raise UserError(
+            f"{name}: no such directory, nor available from the Hub: {reason}; where there is a network, "
+            f"`hf download {name} --local-dir DIRECTORY`, then name that directory{_cached_models()}"
+        ) from error
+
+
+def _cached_models() -> str:
+    try:
+        cached = sorted(repo.repo_id for repo in scan_cache_dir().repos if repo.repo_type == "model")
+    except CacheNotFound:
+        cached = []
+    return f"; downloaded already: {', '.join(cached)}" if cached else ""
 
 
 def read_config(directory: Path) -> Architecture:

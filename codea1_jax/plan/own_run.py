@@ -54,8 +54,8 @@ class TokenLengths:
 class Known:
     """What a run is chosen by. source, directory, model: as the configuration will name them.
 
-    problems: those that can be used. thinks: the chat template asks whether the model is to think. free: bytes of the
-    disk. jailed: nothing is judged without a jail.
+    problems: those that can be used. chats: the model has a chat template. thinks: which asks whether it is to think.
+    free: bytes of the disk. jailed: nothing is judged without a jail.
     """
 
     source: str
@@ -64,6 +64,7 @@ class Known:
     problems: Sequence[Problem]
     lengths: TokenLengths
     shape: Architecture
+    chats: bool
     thinks: bool
     hardware: Hardware
     free: int
@@ -185,9 +186,11 @@ def _identity(known: Known) -> Settings:
             "float32" if cpu else "bfloat16", f"what {known.hardware.kind} computes fast in"
         ),
     }
+    if not known.chats:
+        settings["prompts.style"] = Setting("plain", "the model has no chat template")
     if known.thinks:
         settings["model.enable_thinking"] = Setting(False, "thoughts would take thousands of tokens")
-    if size < SMALL:
+    if size < SMALL and known.chats:
         settings["method.test_prompt"] = Setting("short", "a small model follows a short request better")
     if not known.jailed:
         settings["sandbox.fallback"] = Setting("process", "programs run WITHOUT a jail where none can be made")

@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError
 
 from codea1_jax.common.chips import Hardware
-from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, ModelConfig
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.architecture import Architecture
@@ -19,7 +16,7 @@ from codea1_jax.models.families import from_scratch
 from codea1_jax.models.flops import adapter_parameters, cache_bytes, parameters
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.models.weights import read_config
+from codea1_jax.models.weights import read_config, resolve
 from codea1_jax.plan.simulation import fullest_batch
 from codea1_jax.plan.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.rollout.capacity import Capacity, capacity_of
@@ -144,8 +141,4 @@ def model_shape(config: ModelConfig) -> Architecture:
 
 @cache  # a search asks again and again
 def _hub_shape(name: str) -> Architecture:
-    try:
-        return read_config(Path(hf_hub_download(name, "config.json")).parent)
-    except (OSError, HfHubHTTPError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"model.pretrained: no config.json of {name}: {reason}") from error
+    return read_config(resolve(name, ["config.json"]))

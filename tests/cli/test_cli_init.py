@@ -67,20 +67,23 @@ def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(mode
     [
         (("--topology", "abacus"), "abacus is not known hardware"),
         (("--data", "nothing.jsonl"), "--data: "),
-        (("--model", "plain"), "plain has no chat template"),
+        (("--model", "nobody/here"), "nobody/here: no such directory, nor available from the Hub: "),
     ],
 )
 def test_a_refusal_is_one_line(options, refusal, model, here, capsys):
-    (here / "plain").symlink_to(model)
-    if "plain" in options:
-        (here / "plain").unlink()
-        tokenizer = micro_tokenizer(micro.words())
-        tokenizer.hf.chat_template = None
-        write_random_model(here / "plain", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
     given = {"--data": "own.jsonl", "--model": str(model), "--topology": "cpu"} | {options[0]: options[1]}
     assert cli.main(["init", "mine", *(word for pair in given.items() for word in pair)]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"codea1: {refusal}")
     assert not (here / "mine").exists()
+
+
+def test_a_model_without_a_chat_template_is_asked_in_plain_text(here, capsys):
+    tokenizer = micro_tokenizer(micro.words())
+    tokenizer.hf.chat_template = None
+    write_random_model(here / "plain", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
+    assert cli.main(["init", "mine", "--data", "own.jsonl", "--model", "plain", "--topology", "cpu"]) == 0
+    assert load(Config, "mine").prompts.style == "plain"
+    assert cli.main(["doctor", "mine"]) == 0
 
 
 def test_a_run_is_found_by_the_directory_that_names_it(here):
@@ -126,6 +129,6 @@ def test_the_page_on_your_own_data_does_what_it_says(model, here, capsys):
         elif words[:2] != ["codea1", "push"]:  # which needs the Hub
             assert cli.main(shortened(words, model)[1:]) == 0, capsys.readouterr().err
             ran.add(words[1])
-    assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoint", "convert"}
+    assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoints", "convert"}
     assert (here / "mine" / "run" / "report.html").exists() and (here / "mine" / "from-sft" / "summary.json").exists()
     assert (here / "exported-code" / "model.safetensors").exists()

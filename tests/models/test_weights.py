@@ -176,8 +176,11 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
         raise LocalEntryNotFoundError("no connection\nand a long story")
 
     monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
-    with pytest.raises(UserError, match=r"nor available from the Hub: no connection$"):
-        resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct")
+    with pytest.raises(
+        UserError,
+        match=r"^a/b: .* nor available from the Hub: no connection; .* `hf download a/b ",
+    ):
+        resolve("a/b")
 
 
 def test_what_is_no_model_directory_is_refused(tmp_path):

@@ -40,7 +40,8 @@ def questions(count: int) -> tuple[Problem, ...]:
 
 def known(case: str = "1.5b on 80 GB", count: int = 1000, **other) -> Known:
     model, shape, hardware, lengths = CASES[case]
-    facts = {"shape": shape, "hardware": hardware, "lengths": lengths, "thinks": False, "free": 500 * GIB}
+    facts = {"shape": shape, "hardware": hardware, "lengths": lengths, "free": 500 * GIB}
+    facts |= {"chats": True, "thinks": False}
     return Known(
         **{"source": "own.jsonl", "directory": "own/run", "model": model, "problems": questions(count)} | facts | other
     )
