@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import pytest
 import yaml
+from one_line import refused
 from tiny_run import ROOT, train_arguments
 
 from codea1_jax import cli
@@ -30,16 +31,6 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; nothing is logged to standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.cli._log.log_to_stderr", lambda *_: None)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a command that is refused as bad input."""
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("codea1: ")
-    assert err.count("\n") == 1
-    return err
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:

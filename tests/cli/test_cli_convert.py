@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from one_line import refused
 from safetensors.numpy import load_file
 from tiny_run import SETTINGS
 
@@ -94,19 +95,12 @@ def test_a_run_is_asked_for_one_of_its_policies(more, run, tmp_path, capsys):
     assert "choose one of its policies with --role=code|test" in capsys.readouterr().err
 
 
-def refusal(capsys, *arguments: str) -> str:
-    assert main(["convert", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1
-    return said
-
-
 def test_wrong_sources_and_destinations_are_refused_in_a_line(model, tmp_path, capsys):
     out = str(tmp_path / "out")
-    assert "no such directory" in refusal(capsys, str(tmp_path / "nowhere"), out)
-    assert "no config.json" in refusal(capsys, str(model.parent), out)
-    assert "is not a run" in refusal(capsys, str(model), out, "--role", "code")
-    assert "already exists" in refusal(capsys, str(model), str(model))
+    assert "no such directory" in refused(capsys, "convert", str(tmp_path / "nowhere"), out)
+    assert "no config.json" in refused(capsys, "convert", str(model.parent), out)
+    assert "is not a run" in refused(capsys, "convert", str(model), out, "--role", "code")
+    assert "already exists" in refused(capsys, "convert", str(model), str(model))
 
 
 def test_missing_arrays_are_named(model, tmp_path, capsys):
@@ -116,4 +110,4 @@ def test_missing_arrays_are_named(model, tmp_path, capsys):
     lost = index["weight_map"]["model.norm.weight"]
     index["weight_map"] = {name: file for name, file in index["weight_map"].items() if file != lost}
     (torn / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert "missing model.norm.weight" in refusal(capsys, str(torn), str(tmp_path / "out"))
+    assert "missing model.norm.weight" in refused(capsys, "convert", str(torn), str(tmp_path / "out"))

@@ -177,11 +177,6 @@ def test_a_bad_row_of_the_authors_is_refused_with_the_reason(change, reason):
     assert refusal.reason == reason
 
 
-def test_kodcode_rows_can_be_chosen_by_difficulty():
-    loaded = kodcode.FORMAT.read([KODCODE_ROW], difficulties=("medium",))
-    assert reasons(loaded) == {"K1": "difficulty hard"}
-
-
 def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
     rows = [KODCODE_ROW, KODCODE_ROW | {"question_id": "K2"}]
     (tmp_path / "rows.json").write_text(json.dumps(rows))

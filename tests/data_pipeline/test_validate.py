@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from data_pipeline import Problem, micro, problem_files
+from data_pipeline import Problem, micro
 from data_pipeline.faults import find_faults
 from data_pipeline.reading import read
 from data_pipeline.validate import failures
@@ -92,32 +92,6 @@ def test_every_micro_solution_passes_its_golden_tests(form, pool):
 
 def test_every_kodcode_row_with_golden_tests_passes_them(rows, pool):
     assert set(failures(read(rows.kodcode).problems, pool)) == {None}
-
-
-MIRROR = """
-class TreeNode:
-    def __init__(self, val=0, left=None, right=None):
-        self.val, self.left, self.right = val, left, right
-
-def mirror(root: TreeNode):
-    return root and TreeNode(root.val, mirror(root.right), mirror(root.left))
-"""
-
-
-def test_rows_of_your_own_write_trees_as_lists():
-    row = {"id": "m", "question": "?", "entry_point": "mirror", "solution": MIRROR}
-    rows = [row | {"tests": ["assert mirror([1, 2]).val == 1", "assert mirror([]) == None"]}]
-    rows += [row | {"id": "n", "tests": ["assert mirror(None) == None"]}]
-    loaded = problem_files.FORMAT.read(rows)
-    assert [problem.golden_tests for problem in loaded.problems] == [
-        ("assert mirror([]) == None",),
-        ("assert mirror(None) == None",),
-    ]
-    assert len(loaded.dropped) == 1
-    with SandboxPool(workers=1) as pool:
-        right, wrong = failures(loaded.problems, pool)
-    assert right is None
-    assert wrong is not None and "lists and trees are written as lists, not as NoneType" in wrong
 
 
 @pytest.mark.parametrize(

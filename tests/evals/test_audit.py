@@ -5,8 +5,8 @@ import math
 from dataclasses import replace
 
 from codea1_jax.cli import main
-from data_pipeline import Problem, problem_files
-from data_pipeline.audit import TRIVIAL, audit_problems, trivial_programs
+from data_pipeline import Problem, load, problem_files
+from data_pipeline.audit import TRIVIAL, audit_lines, audit_problems, trivial_programs
 
 CLOSE = "import numpy as np\ndef check(candidate):\n    assert np.allclose(candidate(3.5), 0.5)"
 FOUND = "def check(candidate):\n    assert (candidate('a') is not None) == True"
@@ -65,6 +65,37 @@ def test_the_command_lists_them(tmp_path, capsys, monkeypatch):
     assert out.splitlines()[-1].split()[:4] == ["problems", "5", "4", "0"]
     assert main(["data", "audit", "mine.jsonl", "--workers", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["passed_by_trivial"]["zero"] == ["return 0"]
+
+
+HALVED = "def f(x):\n    return x // 2"
+STRICT = [f"assert f({x}) == {x // 2}" for x in (-3, -1, 0, 1, 2, 3, 7, 100)]
+PATCHED = "import unittest\nclass TestCases(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(3), 1)"
+CHECKED = "def check(candidate):\n    assert candidate(3) == 1 and candidate(1) == 0 and candidate(4) == 2"
+ROWS = [
+    {"id": "strict", "question": "?", "solution": HALVED, "entry_point": "f", "tests": STRICT},
+    {"id": "weak", "question": "?", "solution": HALVED, "entry_point": "f", "tests": ["assert f(0) == 0"]},
+    {"id": "script", "question": "?", "solution": "print(1)", "tests": [{"input": "5\n", "output": "1"}]},
+    {"id": "wrong", "question": "?", "solution": "def f(x):\n    return 1", "entry_point": "f", "tests": STRICT},
+]
+
+
+def test_what_checks_wrongly_pass_is_reported_by_problem_and_counted(pool, tmp_path):
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    report = audit_problems(load(str(tmp_path / "mine.jsonl")).problems, pool)
+    passed = {"weak": ["return 0", "return the first argument", "empty the arguments"], "script": ["print 1"]}
+    assert report["passed_by_trivial"] == passed and report["passed_by_lying"] == {}
+    survivors = {f"return x // 2 -> return x {other}" for other in ("* 2", "// 1", "// 3")}
+    assert {problem: set(changes) for problem, changes in report["survived"].items()} == {"weak": survivors}
+    assert list(report["unjudged"]) == ["wrong"]
+    lines = audit_lines(report)
+    assert "passed by a program that solves nothing: script: print 1" in lines
+    assert lines[-1].split() == ["problems", "3", "2", "0", "8", "3"]
+
+
+def test_only_a_check_next_to_the_program_believes_one_that_lies(pool):
+    apart = Problem("apart", "?", HALVED, "f", (), check=CHECKED)
+    next_to_it = Problem("next", "?", HALVED, "f", (), check=PATCHED, source="bigcodebench")
+    assert audit_problems([apart, next_to_it], pool)["passed_by_lying"] == {"next": ["change what checks"]}
 
 
 def test_data_without_anything_to_audit_is_bad_input(tmp_path, capsys):

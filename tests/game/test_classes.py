@@ -1,8 +1,9 @@
 """Tests of classes: read from statements, and judged as calls of a function behind every program."""
 
-import time
+from functools import partial
 
 import pytest
+from work import calls_of
 
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import classes as task
@@ -220,11 +221,9 @@ def is_called(problem, name):
 def test_reading_a_suite_takes_time_in_proportion_to_its_length(uses):
     """Names that stand for much, used many times, cost no more than the bound on what they stand for."""
 
-    def seconds(size):
+    def work(size):
         parts = {"many": "x," * (size // 4), "r": "assert r==1\n" * (size // 24), "calls": "s.f(x)\n" * (size // 14)}
         text = f"x=[{'0,' * (size // 4)}]\n" + uses.format(**parts)
-        started = time.process_time()
-        task.suite_in(text, PROBLEM)
-        return time.process_time() - started
+        return calls_of(partial(task.suite_in, text, PROBLEM))
 
-    assert seconds(80_000) < 20 * max(seconds(8_000), 0.05)
+    assert work(24_000) < 20 * max(work(2_400), 3_000)

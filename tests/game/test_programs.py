@@ -1,10 +1,11 @@
 """Which program is read from a response: judged by what it computes."""
 
 import random
-import sys
+from functools import partial
 
 import pytest
 from fenced_answers import ANSWERS
+from work import calls_of
 
 from codea1_jax.game.suites import extract_suite
 from data_pipeline.responses import CodeBlock, code_blocks, paper_program, program_in
@@ -109,22 +110,6 @@ def test_blocks_are_commonmarks(text, blocks, monkeypatch):
     assert code_blocks(text) == [CodeBlock(info, content) for info, content in blocks]
 
 
-def work_of(read, response):
-    """Function calls that reading a response takes: a measure of time that no other process disturbs."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        read(response, "f")
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 HOSTILE = {
     "quotations in quotations": lambda n: ">" * n + " ```\n" + "> " * n,
     "a longer quotation every line": lambda n: "\n".join(">" * i + " ```" for i in range(int(n**0.5))),
@@ -152,8 +137,8 @@ HOSTILE = {
 @pytest.mark.parametrize("read", [program_in, extract_suite])
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_reading_takes_time_in_proportion_to_the_length(kind, read):
-    work_of(read, "```python\nf(1)\n```")  # whatever is done once
-    short, long = (work_of(read, HOSTILE[kind](n)) for n in (1_000, 4_000))
+    read("```python\nf(1)\n```", "f")  # whatever is done once
+    short, long = (calls_of(partial(read, HOSTILE[kind](n), "f")) for n in (1_000, 4_000))
     assert long < 6 * short + 20_000
 
 

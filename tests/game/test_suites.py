@@ -1,8 +1,9 @@
 import ast
 import random
-import sys
+from functools import partial
 
 import pytest
+from work import calls_of
 
 from codea1_jax.game.suites import MAX_REJECTED, SuiteRules, extract_suite, parse_statements
 from data_pipeline.responses import MAX_RESPONSE
@@ -155,22 +156,7 @@ def test_a_mutated_suite_is_read_as_line_by_line(count):
         assert found == line_by_line(source), source
 
 
-def work_of(response: str) -> int:
-    """Function calls that reading a response takes: a measure of time that no other process disturbs."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        extract_suite(response, "f", rules=SuiteRules(most=16))
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
+read_at_most_16 = partial(extract_suite, entry_point="f", rules=SuiteRules(most=16))
 LONG = {
     "bindings that are used often": lambda n: "x=[" + "1," * n + "]\n" + "assert f(x,x,x,x)==1\n" * (n // 10),
     "many bindings": lambda n: "".join(f"x{i}=1\nassert f(x{i})==1\n" for i in range(n // 10)),
@@ -184,14 +170,15 @@ LONG = {
 
 @pytest.mark.parametrize("kind", LONG)
 def test_reading_takes_time_in_proportion_to_the_length(kind):
-    work_of("```python\nassert f(1) == 1\n```")  # whatever is done once
-    short, long = (work_of(f"```python\n{LONG[kind](n)}\n```") for n in (500, 2_000))
+    read_at_most_16("```python\nassert f(1) == 1\n```")  # whatever is done once
+    short, long = (calls_of(partial(read_at_most_16, f"```python\n{LONG[kind](n)}\n```")) for n in (500, 2_000))
     assert long < 6 * short + 20_000
 
 
 @pytest.mark.parametrize("line", ["(", "('", "x\n(", "if (:", "assert f("])
 def test_a_response_of_broken_lines_is_given_up(line):
-    assert work_of("```python\n" + f"{line}\n" * (90_000 // len(line)) + "```") < 800_000
+    response = "```python\n" + f"{line}\n" * (90_000 // len(line)) + "```"
+    assert calls_of(partial(read_at_most_16, response)) < 800_000
 
 
 def test_a_response_is_read_up_to_a_length_and_a_suite_up_to_a_number_of_tests():

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +11,6 @@ from service import answer_to, get, running
 
 from codea1_judge import submit as submit_module
 from codea1_judge.submit import submit
-from data_pipeline.responses import code_blocks
 from data_pipeline.sandbox_fusion import FORMAT
 from sandbox import Limits, SandboxPool
 from sandbox.remote.server import ENDPOINTS, make_app
@@ -113,32 +111,6 @@ def test_a_text_in_a_row_has_no_more_parts_than_a_request(service: str, field: s
 def test_outputs_are_compared_line_by_line_as_by_sandbox_fusion(service: str, printed: str, expected: str, same: bool):
     row = DOUBLE | {"test": [case("", expected)]}
     assert ask(service, fenced(f"print({printed!r})"), row)[1]["accepted"] is same
-
-
-@pytest.mark.parametrize(
-    ("completion", "accepted"),
-    [
-        ("```python\nprint(5)\n```\nor better\n```python\nprint(4)\n```", True),
-        ("<think>\n```python\nprint(4)\n```\n</think>\n```python\nprint(5)\n```", False),
-        ("```\n5\n```\n```py\nprint(4)\n```", True),
-        ("```python\nprint(5)\n```\n```\nprint(4)\n```", False),
-        ("```bash\nprint(4)\n```", True),
-        ("Here:\n```python\nprint(4)", True),
-        ("print(4)", True),
-        ("Print 4.", False),
-    ],
-)
-def test_the_program_is_read_from_a_response_as_at_every_other_door(service: str, completion: str, accepted: bool):
-    assert ask(service, completion, DOUBLE | {"test": [case("2", "4")]})[1]["accepted"] is accepted
-
-
-@pytest.mark.parametrize("part", ["`", "```a", "```\n", "```a\n", "```\n`", "\n ```", "``\n", " \n\t", "```\n \n"])
-def test_reading_a_response_takes_time_in_proportion_to_its_length(part: str):
-    text = (part * submit_module._MOST_COMPLETION)[: submit_module._MOST_COMPLETION]
-    started = time.process_time()
-    code_blocks(text)
-    code_blocks("```python\n" + text)
-    assert time.process_time() - started < 30  # where it is quadratic, hours
 
 
 def test_a_text_without_the_function_continues_the_question(service: str):

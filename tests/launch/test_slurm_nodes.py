@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_worker import wait_for
 from tiny_run import ROOT, SETTINGS, steps_done
+from waiting import wait_for
 
 from codea1_jax.common.files import read_lines
 

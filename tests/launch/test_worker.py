@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from fake_cloud import ROOT, Cloud
-from fake_worker import add_worker, wait_for
+from fake_worker import add_worker
+from waiting import wait_for
 
 # Trains until there is a file `finish`, and exits with the code in it; saves when asked to stop.
 TRAINING = """\

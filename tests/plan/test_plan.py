@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from one_line import refused
 
-from codea1_jax import cli
 from codea1_jax.common.chips import CHIPS, GIB, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
@@ -53,14 +53,6 @@ PARAMETERS = 2 * LAYER + 256 + 358 * 256
 
 def silent(line):
     """Shows nothing."""
-
-
-def refused(capsys, *arguments):
-    """The one line of a command that is refused as bad input."""
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("codea1: ") and err.count("\n") == 1
-    return err
 
 
 def compiled_plan():

@@ -1,8 +1,6 @@
 """A TPU VM that is a directory: what worker.sh finds there to install with, and what it gets installed."""
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from fake_cloud import Cloud
@@ -39,11 +37,3 @@ def add_worker(cloud: Cloud, training: str, **environment: str) -> Path:
     cloud.workers.append(home)
     cloud.environments.append({"PATH": path, "IMAGE": str(image), **environment})
     return home
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Returns when it is so; fails if it does not become so."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)

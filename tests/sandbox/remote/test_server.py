@@ -20,7 +20,7 @@ from sandbox import (
 )
 from sandbox.remote import client
 from sandbox.remote.client import RemoteJudge
-from sandbox.remote.server import make_app, serve
+from sandbox.remote.server import make_app
 
 DOUBLE = "def f(x):\n    return x * 2\n"
 
@@ -66,7 +66,7 @@ def test_a_remote_judge_runs_streams_as_the_pool_does(jail: SandboxPool):
 def test_a_judge_without_the_token_is_refused_at_once(jail: SandboxPool):
     with running(make_app(jail, "secret")) as address:
         for token in ("", "guess"):
-            with pytest.raises(SandboxUnavailable, match="another token"):
+            with pytest.raises(SandboxUnavailable, match="another token: set CODEA1_SANDBOX_TOKEN"):
                 RemoteJudge(address, token=token)
 
 
@@ -89,12 +89,6 @@ def test_an_outage_raises_and_is_no_verdict(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr(client, "PATIENCE", 0.4)
     with remote, pytest.raises(SandboxError, match=r"http://.* did not take the job in 0 s; the last: .*refused"):
         remote.execute([Job(DOUBLE, ("f(1)",))])
-
-
-def test_the_service_does_not_open_itself_to_others_without_a_token(jail: SandboxPool):
-    for host in ("0.0.0.0", "", "::"):
-        with pytest.raises(SandboxUnavailable, match="CODEA1_SANDBOX_TOKEN"):
-            serve(jail, host=host)
 
 
 def test_after_an_error_nothing_more_is_asked(jail: SandboxPool):

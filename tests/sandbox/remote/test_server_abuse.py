@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 from service import answer_to, running
 from test_server import DOUBLE
+from waiting import wait_for
 
 from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable, Task
 from sandbox.host import worker_thread
@@ -378,14 +379,6 @@ def kill_worker(pool: SandboxPool, index: int) -> None:
     worker = pool._threads[index].worker
     assert worker is not None
     worker.kill()
-
-
-def wait_for(condition) -> None:
-    for _ in range(3_000):
-        if condition():
-            return
-        time.sleep(0.02)
-    pytest.fail("it never came to be")
 
 
 def test_a_worker_thread_without_a_worker_takes_no_jobs_and_shows_in_health(monkeypatch):
