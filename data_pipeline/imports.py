@@ -1,8 +1,9 @@
 """A question's own imports, which its answers may use without repeating them.
 
 The prompt of a benchmark often shows `from typing import List` above the function, and a completion leaves it out. So
-the imports of prompt and reference are put before a program when it runs. (The original's training does not.) An
-answer completes its prompt, so it also gets the prompt's imports from `__future__`; it does not get the reference's.
+the imports of prompt and reference are put before a program when it runs. (The original does so with the reference's in
+training, and nowhere with the prompt's.) An answer completes its prompt, so it also gets the prompt's imports from
+`__future__`; it does not get the reference's.
 """
 
 import ast
@@ -12,11 +13,12 @@ from functools import lru_cache
 
 from data_pipeline.problem import Problem
 from sandbox import Task
-from sandbox.syntax import is_future, parse_module, with_lines
+from sandbox.syntax import is_future, parse_module, with_lines, with_values
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
 _DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SHORT = 100  # characters of a constant that stands in another one's place
 _MAX_KEPT = 4_096  # questions whose imports are remembered: a step's
 
 
@@ -40,14 +42,17 @@ def runnable(program: str, problem: Problem, *, helpers: bool = False) -> str:
 
 
 def constants_of(problem: Problem) -> dict[str, ast.expr]:
-    """What the solution's own statements `NAME = EXPR` bind, the last of each name."""
-    return {
-        statement.targets[0].id: statement.value
-        for statement in _statements_of(problem.solution)
-        if isinstance(statement, ast.Assign)
-        and len(statement.targets) == 1
-        and isinstance(statement.targets[0], ast.Name)
-    }
+    """What the solution's own statements `NAME = EXPR` bind, the last of each name; short ones are written out."""
+    found: dict[str, ast.expr] = {}
+    for statement in _statements_of(problem.solution):
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                short = {name: each for name, each in found.items() if len(ast.unparse(each)) < _SHORT}
+                found[name] = with_values(value, short)
+    return found
 
 
 def packages_of(program: str) -> frozenset[str]:

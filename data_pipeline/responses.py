@@ -95,9 +95,11 @@ def paper_blocks(response: str) -> list[str]:
 
 
 def paper_program(response: str) -> str:
-    """The first ```python block, else the whole response, as in the original."""
-    found = _PAPER_BLOCK.search(response[:MAX_RESPONSE])
-    return found[1] if found else response
+    """The first ```python block, else the whole response, as in the original: also where the first one is not closed
+    before another opens.
+    """
+    text, closed, behind = response[:MAX_RESPONSE].partition("```python")[2].partition("```")
+    return text if closed and not behind.startswith("python") else response
 
 
 def answer_in(response: str) -> str:

@@ -17,11 +17,10 @@ import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, bounded, described, is_singleton
 from sandbox.inside.encoding import encode
-from sandbox.syntax import is_call_of, one_at_a_time, parse_expression
+from sandbox.syntax import is_call_of, one_at_a_time, parse_expression, replaced
 from sandbox.tolerance import EXACT, Tolerance
 
 MAX_LITERAL = 20_000  # characters of a literal that is read
@@ -130,8 +129,7 @@ def _split(tree: ast.expr, call: ast.Call) -> ReadCall:
     assert isinstance(call.func, ast.Name)
     view = None
     if tree is not call:
-        around = _Replacement(call, ast.Name(RETURNED, ast.Load())).visit(tree)
-        view = ast.unparse(around)
+        view = ast.unparse(replaced(tree, lambda node: ast.Name(RETURNED, ast.Load()) if node is call else None))
     return ReadCall(call.func.id, _arguments(call), view)
 
 
@@ -217,15 +215,6 @@ def _bind_arguments(call: ast.expr, entry_point: str, bindings: Mapping[str, ast
 
 def _bound(argument: ast.expr, bindings: Mapping[str, ast.expr]) -> ast.expr:
     return bindings.get(argument.id, argument) if isinstance(argument, ast.Name) else argument
-
-
-class _Replacement(ast.NodeTransformer):
-    def __init__(self, old: ast.expr, new: ast.expr) -> None:
-        self._old = old
-        self._new = new
-
-    def visit(self, node: ast.AST) -> Any:
-        return self._new if node is self._old else self.generic_visit(node)
 
 
 def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:

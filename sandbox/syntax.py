@@ -10,13 +10,15 @@ import ast
 import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 one_at_a_time = threading.Lock()  # also to be held around other people's code that parses
 
 _ATTEMPTS = 5
+
+Tree = TypeVar("Tree", bound=ast.AST)
 
 
 def parse_module(source: str) -> ast.Module:
@@ -33,6 +35,24 @@ def is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
 
 def is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def replaced(tree: Tree, new: Callable[[ast.AST], ast.AST | None]) -> Tree:
+    """The tree, changed, with what `new` gives for a node in its place, unless that is None."""
+
+    class Replacement(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            return new(node) or self.generic_visit(node)
+
+    return Replacement().visit(tree)
+
+
+def with_values(tree: Tree, values: Mapping[str, ast.expr]) -> Tree:
+    """The tree, changed, with expressions in place of the names that it only reads."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if values else []
+    stored = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    new = {id(node): values[node.id] for node in names if node.id in values and node.id not in stored}
+    return replaced(tree, lambda node: new.get(id(node))) if new else tree
 
 
 def with_lines(program: str, lines: Sequence[str]) -> str:

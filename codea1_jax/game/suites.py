@@ -3,11 +3,12 @@
 import ast
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codea1_jax.config import Reading
 from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, paper_blocks, parsed
 from sandbox.language import Rejected, SuiteTest, parse_test
+from sandbox.syntax import with_values
 
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
 MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
@@ -69,20 +70,25 @@ def extract_suite(
 ) -> Suite:
     """Every `assert CALL == EXPR` of the Python blocks joined, else of the response's own assert lines.
 
-    Without a block labelled as Python, those without a label count. paper: all ```python blocks, else asserts of one
-    line each. rewrite: makes such asserts of other statements, which then count as well. The rest as `suite_in`.
+    Without a block labelled as Python, those without a label count. paper: all ```python blocks, else the lines that
+    begin as a test does; one that is none is invalid where junk counts. rewrite: makes such asserts of other
+    statements, which then count as well. The rest as `suite_in`.
     """
     openings = ("",) if rewrite else ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
     if reading == "paper":
         answer = response[:MAX_RESPONSE]
         blocks = paper_blocks(answer)
+        if not blocks:
+            lines = [line for line in map(str.strip, answer.split("\n")) if line and line.startswith(openings)]
+            suite = _suite([s for line in lines for s in (parsed(line) or ())[:1]], entry_point, rules, rewrite)
+            return replace(suite, invalid=len(lines) - len(suite.tests)) if rules.junk_counts else suite
     else:
         answer = answer_in(response)
         found = [block for block in code_blocks(answer) if any(opening in block.text for opening in openings)]
         blocks = [b.text for b in found if b.is_python] or [b.text for b in found if b.may_be_python]
     if blocks:
         return suite_in("\n".join(blocks), entry_point, rules, rewrite)
-    statements = _statements_from(answer, openings, one_line=reading == "paper")
+    statements = _statements_from(answer, openings)
     return _suite(statements, entry_point, rules, rewrite)
 
 
@@ -129,7 +135,7 @@ def parse_statements(source: str) -> list[ast.stmt]:
     return _statements_from(source) if whole is None else whole
 
 
-def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line: bool = False) -> list[ast.stmt]:
+def _statements_from(source: str, openings: tuple[str, ...] = ("",)) -> list[ast.stmt]:
     lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
     left = _PARSED_SHARE * len(source)
     broken = 0
@@ -140,7 +146,7 @@ def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line
         if not line or not line.startswith(openings):
             at += 1
             continue
-        for end in _ends(lines, at) if left > 0 and not one_line else [at + 1]:
+        for end in _ends(lines, at) if left > 0 else [at + 1]:
             text = "\n".join(lines[at:end])
             left -= len(text)
             found = parsed(textwrap.dedent(text) if end - at > 1 else text.strip())
@@ -234,7 +240,8 @@ class _Reading:
                 self._nodes -= self._sizes[bound[node.id]]
         if self._nodes < 0:
             return
-        test = parse_test(statement, self._entry_point, bound)
+        constants = {name: value for name, value in self._rules.names.items() if bound.get(name) is value}
+        test = parse_test(with_values(statement, constants), self._entry_point, bound)
         if isinstance(test, Rejected):
             self._rejected.append(RejectedTest(_spelled(statement), test.reason))
             is_comparison = isinstance(statement.test, ast.Compare) and isinstance(statement.test.left, ast.Call)

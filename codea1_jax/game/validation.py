@@ -53,7 +53,7 @@ def validate_suite(
         if value is None or not same(value, value) or answer is None:
             invalid += 1
             continue
-        same_as = outcome.inputs if repeats == "value" else call
+        same_as = outcome.inputs if repeats == "value" else f"{call} == {value}"
         if not same_as or same_as in kept:  # or its inputs cannot be compared
             invalid += 1
             continue

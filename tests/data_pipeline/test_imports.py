@@ -149,5 +149,5 @@ def test_a_program_may_use_what_the_reference_defines_but_nothing_that_needs_its
 
 def test_a_references_constants_are_its_plain_assignments():
     found = {name: ast.unparse(value) for name, value in constants_of(problem("?", REFERENCE)).items()}
-    assert found.keys() == {"SCALE", "half", "TABLE", "HALVES"} and found["SCALE"] == "LIMIT + 1"
+    assert found.keys() == {"LIMIT", "SCALE", "half", "TABLE", "HALVES"} and found["SCALE"] == "3 + 1"
     assert constants_of(problem("?", "def f(")) == {}

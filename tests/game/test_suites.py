@@ -239,10 +239,11 @@ def test_junk_counts_as_the_original_has_it_or_costs_nothing():
     plain = extract_suite(source, "f")
     assert (len(plain.tests), len(plain.rejected), plain.invalid) == (1, 9, 0)
     rules = SuiteRules(junk_counts=True, names={"N": ast.parse("[0]").body[0].value})
-    junk = extract_suite(source, "f", "paper", rules)
+    junk = extract_suite(f"```python\n{source}```", "f", "paper", rules)
     assert [(test.call, test.stated) for test in junk.tests] == [
         *(("f(1)", "1"), ("f(2)", "2"), ("f(3)", "[3]"), ("f(4)", "1"), ("f([0])", "0")),
     ]
     assert junk.invalid == 2  # g(5) and f(x): the others have no call on the left, or do not parse
+    assert extract_suite(source, "f", "paper", rules).invalid == 6  # without a block, every line counts
     many = "\n".join(f"assert f({i}) == {i}" for i in range(40))
     assert len(extract_suite(many, "f", "paper", rules).tests) == 40

@@ -103,7 +103,7 @@ class Line:
 
 
 KINDS = ("respelled", "constant", "not equal", "greater", "undefined", "another", "no call", "broken", "comment")
-PRICED = ("undefined", "another")  # outside of the language of tests, with a call on the left
+PRICED = ("undefined", "another", "no call", "broken")  # outside of the language of tests
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,9 @@ def _outcome(played: Round, page: dict[Key, int]) -> tuple[dict[Key, int], Outco
 
 
 def _counted(suite: Suite) -> list[Line]:
-    """The lines that the original runs: comparisons that parse, with a call on the left."""
-    return [line for line in suite.lines if line.kind not in ("no call", "broken", "comment")]
+    """The lines that the original counts: comparisons that parse, with a call on the left; all outside of a block."""
+    uncounted = ("no call", "broken", "comment") if suite.form == "two" else ("comment",)
+    return [line for line in suite.lines if line.kind not in uncounted]
 
 
 def _validated(question: Question, suite: Suite) -> tuple[list[Key], int] | None:
