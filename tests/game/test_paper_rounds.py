@@ -3,13 +3,13 @@
 `support/paper_rounds.py` computes what they are worth without reading or running a line; here the judge plays them.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from paper_games import play as play_as_preset
 from paper_rounds import QUESTIONS, Outcome, Round, outcomes, rounds
+from program_files import read_programs
 
 from codea1_jax.game.judging import submit_calls
 from data_pipeline import Problem
@@ -42,10 +42,8 @@ def test_rewards_validity_and_book_equal_the_originals_rules(pool, questions):
 
 
 def test_no_program_forges_a_verdict_of_a_script(pool):
-    text = (Path(__file__).parents[1] / "sandbox" / "hostile_programs.txt").read_text()
-    forging = text.partition("##### forged verdicts #####")[2].partition("#####")[0]
-    programs = re.findall(r"^=== .+\n((?:(?!===).*\n)*)", forging, re.MULTILINE)
-    programs = ["def f(x): return x + 1", *programs]
+    hostile = read_programs(Path(__file__).parents[1] / "sandbox" / "hostile_programs.txt")
+    programs = ["def f(x): return x + 1", *hostile["forged verdicts"].values()]
     problem, calls = Problem("id", "?", "", "f"), ("f(1)", "f(2)", "f(1)")
     pending = [submit_calls(pool, problem, program, calls, script_seconds=SCRIPT_SECONDS) for program in programs]
     answers = [[outcome.value for outcome in script.result().in_script or ()] for script in pending]

@@ -1,5 +1,7 @@
 """What kernels cost, against XLA's own analysis and against programs written out here."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -36,50 +38,8 @@ def test_flops_are_those_of_the_products_and_bytes_those_that_xla_counts(functio
 
 # A loop over 28 layers, which takes a layer's matrix out of a stack, multiplies by it, and puts the result into another
 # stack; attention in a kernel that XLA does not know; a copy that libtpu has estimated.
-PROGRAM = """
-%take (p.0: bf16[28,64,32], p.1: s32[]) -> bf16[64,32] {
-  %p.0 = bf16[28,64,32]{2,1,0} parameter(0)
-  %p.1 = s32[] parameter(1)
-  %slice = bf16[1,64,32]{2,1,0} dynamic-slice(%p.0, %p.1, %p.1, %p.1), dynamic_slice_sizes={1,64,32}
-  ROOT %flat = bf16[64,32]{1,0} bitcast(%slice)
-}
-
-%put (p.2: f32[28,8,32], p.3: f32[1,8,32], p.4: s32[]) -> f32[28,8,32] {
-  %p.2 = f32[28,8,32]{2,1,0} parameter(0)
-  %p.3 = f32[1,8,32]{2,1,0} parameter(1)
-  %p.4 = s32[] parameter(2)
-  ROOT %put.1 = f32[28,8,32]{2,1,0} dynamic-update-slice(%p.2, %p.3, %p.4, %p.4, %p.4)
-}
-
-%body (c: (s32[], bf16[28,64,32], f32[28,8,32])) -> (s32[], bf16[28,64,32], f32[28,8,32]) {
-  %c = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) parameter(0)
-  %i = s32[] get-tuple-element(%c), index=0
-  %stack = bf16[28,64,32]{2,1,0} get-tuple-element(%c), index=1
-  %results = f32[28,8,32]{2,1,0} get-tuple-element(%c), index=2
-  %matrix = bf16[64,32]{1,0} fusion(%stack, %i), kind=kLoop, calls=%take
-  %product = f32[1,8,32]{2,1,0} dot(%x, %matrix), lhs_contracting_dims={2}, rhs_contracting_dims={0}
-  %kept = f32[28,8,32]{2,1,0} fusion(%results, %product, %i), kind=kLoop, calls=%put
-  ROOT %t = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) tuple(%i, %stack, %kept)
-}
-
-%condition (c.1: (s32[], bf16[28,64,32], f32[28,8,32])) -> pred[] {
-  %c.1 = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) parameter(0)
-  ROOT %done = pred[] fusion(%c.1), kind=kLoop, calls=%compare
-}
-
-ENTRY %main (q: bf16[2,1024,12,64], w: s8[4]) -> bf16[2,1024,12,64] {
-  %q = bf16[2,1024,12,64]{3,2,1,0} parameter(0)
-  %w = s8[4]{0} parameter(1)
-  %loop = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) while(%start), condition=%condition, body=%body, \
-backend_config={"known_trip_count":{"n":"28"}}
-  %mark = s8[4]{0} custom-call(%w), custom_call_target="AllocateBuffer"
-  %copy = s8[4]{0} copy(%w), backend_config={"estimated_cycles":"3000"}
-  ROOT %mixed = bf16[2,1024,12,64]{3,2,1,0} custom-call(%q, %q, %q), custom_call_target="__gpu$xla.gpu.triton", \
-backend_config={name = "flash_forward"}
-}
-"""
 # The left operand of the product comes from outside of what is written here.
-PROGRAM = PROGRAM.replace("  %i = s32[] get", "  %x = bf16[1,8,64]{2,1,0} parameter(1)\n  %i = s32[] get")
+PROGRAM = Path(__file__).with_name("layers.hlo").read_text()
 
 
 def test_kernels_cost_what_they_touch_as_often_as_they_run():
@@ -94,28 +54,7 @@ def test_kernels_cost_what_they_touch_as_often_as_they_run():
 
 
 # Two of a hundred pages are replaced, by themselves and in a fusion that also finds out which.
-SCATTERS = """
-%second (p.3: bf16[], p.4: bf16[]) -> bf16[] {
-  %p.3 = bf16[] parameter(0)
-  ROOT %p.4 = bf16[] parameter(1)
-}
-
-%find (p.0: bf16[100,64], p.1: bf16[2,64], p.2: s32[2]) -> bf16[100,64] {
-  %p.0 = bf16[100,64]{1,0} parameter(0)
-  %p.1 = bf16[2,64]{1,0} parameter(1)
-  %p.2 = s32[2]{0} parameter(2)
-  %which = s32[2]{0} negate(%p.2)
-  ROOT %put = bf16[100,64]{1,0} scatter(%p.0, %which, %p.1), to_apply=%second
-}
-
-ENTRY %main (store: bf16[100,64], pages: bf16[2,64], numbers: s32[2]) -> bf16[100,64] {
-  %store = bf16[100,64]{1,0} parameter(0)
-  %pages = bf16[2,64]{1,0} parameter(1)
-  %numbers = s32[2]{0} parameter(2)
-  %first = bf16[100,64]{1,0} fusion(%store, %pages, %numbers), kind=kInput, calls=%find
-  ROOT %other = bf16[100,64]{1,0} scatter(%first, %numbers, %pages), to_apply=%second
-}
-"""
+SCATTERS = Path(__file__).with_name("scatters.hlo").read_text()
 
 
 def test_a_scatter_costs_what_it_replaces_as_it_happens_in_place():

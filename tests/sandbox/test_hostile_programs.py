@@ -1,16 +1,16 @@
-import re
 from pathlib import Path
 
 import pytest
+from program_files import read_programs
 
 from sandbox import JudgeJob, Limits, SandboxPool, Test
 
 
 def programs(file: str) -> dict[str, tuple[str, list[str]]]:
     """By name, each program of a file next to the tests, and how its tests may end."""
-    text = Path(__file__).with_name(file).read_text()
-    found = re.findall(r"^=== (.+): (.+)\n((?:(?!===|#####).*\n)*)", text, re.MULTILINE)
-    return {name: (program, allowed.split("|")) for name, allowed, program in found}
+    sections = read_programs(Path(__file__).with_name(file)).values()
+    found = [(*head.rpartition(": "), program) for section in sections for head, program in section.items()]
+    return {name: (program, allowed.split("|")) for name, _, allowed, program in found}
 
 
 PROGRAMS = programs("hostile_programs.txt")

@@ -1,15 +1,14 @@
 import ast
-import re
 from pathlib import Path
 
 import pytest
+from program_files import read_programs
 
 from sandbox import Job, Outcome, Rejected, SandboxPool, parse_test, same
 
-TEXT = Path(__file__).with_name("hostile_suites.txt").read_text()
 SUITES = {
-    name: (suite, ends.split(", "))
-    for name, ends, suite in re.findall(r"^=== (.+?): (.+)\n((?:(?!===).*\n)*)", TEXT, re.MULTILINE)
+    head.partition(": ")[0]: (suite, head.partition(": ")[2].split(", "))
+    for head, suite in read_programs(Path(__file__).with_name("hostile_suites.txt"))[""].items()
 }
 REFERENCE = "def f(x):\n    return x\n"
 

@@ -20,7 +20,7 @@ def test_an_ordinary_users_jail_holds_too(every):
     script = """
 import sys
 from sandbox import JudgeJob, SandboxPool, Test
-sys.path.insert(0, "tests/sandbox")
+sys.path[:0] = "tests/sandbox", "tests/support"
 import test_hostile_programs as hostile
 from conftest import FAST
 chosen = list(hostile.PROGRAMS.items())[:: int(sys.argv[1])]

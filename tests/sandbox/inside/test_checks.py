@@ -1,4 +1,7 @@
+from pathlib import Path
+
 import pytest
+from program_files import read_programs
 
 from sandbox import CheckJob, Limits, SandboxPool
 
@@ -143,84 +146,8 @@ def check(f):
     assert status(jail, "def f(x): return x", check) == "passed"
 
 
-HOSTILE = {
-    "always equal": "class E:\n    def __eq__(self, o): return True\ndef f(x): return E()",
-    "always equal int": "class I(int):\n    def __eq__(self, o): return True\ndef f(x): return I(0)",
-    "prints markers": "print('passed p OK')\ndef f(x):\n    print('p')\n    return 7",
-    "exits early with success": "import sys\ndef f(x): sys.exit(0)",
-    "exits at once": "import os\ndef f(x): os._exit(0)",
-    "exits while loading": "import os\nos.write(1, b'p')\nos._exit(0)",
-    "exits later": "import threading, os\ndef f(x):\n    threading.Timer(0.05, os._exit, (0,)).start()\n    return 7",
-    "writes verdicts everywhere": """
-import os
-def f(x):
-    for fd in range(3, 64):
-        try: os.write(fd, b'p\\n=None\\np\\n')
-        except OSError: pass
-    return 7
-""",
-    "writes frames everywhere": """
-import os
-def f(x):
-    for fd in range(3, 64):
-        for data in (b'["list",["value",2]]', b'["list",["0","p"]]', b'[' * 10**5, b'["list",["value",2,2]]'):
-            try: os.write(fd, len(data).to_bytes(8, 'big') + data)
-            except OSError: pass
-    return 7
-""",
-    "writes an endless message": """
-import os
-def f(x):
-    for data in [(1 << 62).to_bytes(8, 'big') + b'["list",['] + [b'1,' * 9999] * 10**6:
-        for fd in range(3, 64):
-            try: os.write(fd, data)
-            except OSError: pass
-""",
-    "a Counter that equals anything": """
-from collections import Counter
-class C(Counter):
-    def __eq__(self, other): return True
-def f(x): return C()
-""",
-    "a Counter that is made to equal anything": """
-from collections import Counter
-Counter.__eq__ = lambda self, other: True
-def f(x): return Counter()
-""",
-    "a namedtuple that equals anything": """
-from typing import NamedTuple
-class P(NamedTuple):
-    x: int
-    def __eq__(self, other): return True
-def f(x): return P(7)
-""",
-    "a Fraction that is made to equal anything": """
-from fractions import Fraction
-Fraction.__eq__ = lambda self, other: True
-def f(x): return Fraction(7)
-""",
-    "ends the check in its own words": """
-import os
-def f(x):
-    for fd in range(3, 64):
-        for word in ('stop', 'out of memory', 'end'):
-            data = b'["list",["%s","p",["list",[]]]]' % word.encode()
-            try: os.write(fd, len(data).to_bytes(8, 'big') + data)
-            except OSError: pass
-    return 7
-""",
-    "answers in its own words": """
-import sys
-checker = sys.modules['sandbox.inside.checker']
-checker._answer_call = lambda outbox, *a: checker.transport.send(outbox, ['stop', 'p', []])
-def f(x): return 7
-""",
-    "kills the judge": "import os\nos.kill(os.getppid(), 9)\ndef f(x): return 7",
-    "stops the judge": "import os\nos.kill(os.getppid(), 19)\ndef f(x): return 7",
-    "raises what a check could expect": "def f(x): raise AssertionError",
-    "hides builtins": "def isinstance(*a): return True\ndef all(x): return True\ndef f(x): return 7",
-    "raises KeyboardInterrupt": "def f(x): raise KeyboardInterrupt",
-}
+PROGRAMS = read_programs(Path(__file__).with_name("hostile_checked.txt"))
+HOSTILE, EQUAL_TO_ANYTHING, ISOLATED_ONLY = (PROGRAMS[name] for name in PROGRAMS if name)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -254,27 +181,6 @@ def test_no_program_has_its_unittests_left_out(jail, program, in_process):
 def test_a_check_catches_an_exception_by_its_builtin_class(jail, in_process, body, caught):
     check = f"import pytest\ndef check(f):\n    with pytest.raises({caught}):\n        f(1)"
     assert status(jail, f"def f(x):\n    {body}", check, in_process) == "passed"
-
-
-EQUAL_TO_ANYTHING = {
-    "a library's": "from unittest.mock import ANY\ndef f(x): return x and ANY or [1, (ANY, {2: ANY})]",
-    "a mock's": """
-from unittest.mock import MagicMock
-E = MagicMock()
-E.__eq__.side_effect = lambda other: True
-def f(x): return E if x else [E]
-""",
-    "one in a deque": """
-from collections import deque
-from unittest.mock import ANY
-def f(x): return deque([ANY]) if x else [1, deque([ANY])]
-""",
-    "one with globals of its own": """
-names = {'__name__': 'json'}
-exec('class E:\\n def __eq__(self, other): return True', names)
-def f(x): return names['E']() if x else [names['E']()]
-""",
-}
 
 
 @pytest.mark.parametrize("name", EQUAL_TO_ANYTHING)
@@ -335,22 +241,6 @@ def test_a_test_whose_body_does_not_run_passes_nothing(jail, in_process, test):
 def test_no_exception_ends_a_check_early(jail, in_process, kind):
     check = "def check(f):\n    assert all(map(lambda x: f(x) == x + 1, [1, 2]))"
     assert status(jail, f"def f(x): raise {kind}", check, in_process) == "raised"
-
-
-ISOLATED_ONLY = {
-    "patches unittest": "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef f(x): return 7",
-    "patches the runner": """
-import sys
-sys.modules['sandbox.inside.checker'].run_check = lambda *a: None
-def f(x): return 7
-""",
-    "reads the check": """
-import gc, sys
-def f(x):
-    texts = [repr(thing) for thing in gc.get_objects() if isinstance(thing, (str, list, dict, tuple))]
-    return 2 if any('candi' + str('date(1)') in text for text in texts) else 7
-""",
-}
 
 
 @pytest.mark.parametrize("name", ISOLATED_ONLY)
