@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from judged_group import PROBLEM, RIGHT, played
 
 from codea1_jax.game.mistake_book import retrieved, updated
@@ -64,70 +66,7 @@ def eight(call: str, answer: object = 0) -> str:
     return suite(*[f"{call.format(i=i)} == {answer}" for i in range(1, 9)])
 
 
-RIGHT_PROGRAMS = {
-    "a kind of dict": (
-        "def f(x):\n    return {c: 1 for c in x}",
-        "from collections import {0}\ndef f(x):\n    return {1}",
-        "list(f('ba' * {i}))",
-    ),
-    "parts of a kind of dict": (
-        "def f(x):\n    return [{c: 1 for c in x}, {c: [1] for c in x}.items()]",
-        "from collections import {0}\ndef f(x):\n    return [{1}, {{c: [1] for c in x}}.items()]",
-        "list(f('ba' * {i})[0])",
-    ),
-    "hashes that collide": (
-        "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
-        "def f(x):\n    return len(set(x)) - 1",
-        "f([k * 2305843009213693951 for k in range(30000 + {i})])",
-    ),
-    "sums that reach the hashes' end": (
-        "def f(x):\n    return len(x)",
-        "from itertools import accumulate\ndef f(x):\n    return len(set(accumulate(x)))",
-        "f([2305843009213693951] * (9000 + {i}))",
-    ),
-    "rows of -1 and -2": (
-        "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
-        "def f(x):\n    return len(set(map(tuple, x))) - 1",
-        "f([[-1 - (k >> b & 1) for b in range(13)] for k in range(7000 + {i})])",
-    ),
-    "names of parameters": ("def f(lst):\n    return lst", "def f(strs):\n    return strs", "f(lst=[{i}])"),
-    "parameters that nobody mentions": (
-        "def f(n, memo={}):\n    return n + len(memo)",
-        "def f(n):\n    return n",
-        "f({i}, {{}})",
-    ),
-    "spread parameters": (
-        "def f(n, memo=None):\n    return n",
-        "def f(n):\n    return n",
-        "f(*[{i}, None][:3 - 1])",
-    ),
-    "the last bit of a sum": (
-        "def f(x):\n    return sum(x)",
-        "import math\ndef f(x):\n    return math.fsum(x)",
-        "f([0.1] * (10 + {i}))",
-    ),
-    "the last bits in containers": (
-        "def f(x):\n    return {'mean': sum(x) / len(x), 'all': (sum(x), 'a')}",
-        "import math\ndef f(x):\n    return {'all': (math.fsum(x), 'a'), 'mean': math.fsum(x) / len(x)}",
-        "f([0.1] * (10 + {i}))",
-    ),
-    "a bool that equals a number": (
-        "def f(x):\n    return x > 3",
-        "def f(x):\n    return 1 if x > 3 else 0",
-        "str(f({i}))",
-    ),
-    "a whole float": ("def f(x):\n    return x / 2", "def f(x):\n    return x // 2", "str(f({i} * 2))"),
-    "an argument that can be gone through once": (
-        "def f(xs):\n    t = 0\n    for x in xs:\n        t += x\n    return t",
-        "def f(xs):\n    return sum(xs) if len(xs) else 0",
-        "f(reversed([1, {i}]))",
-    ),
-    "a Decimal that equals a float": (
-        "def f(x):\n    return x / 8",
-        "from decimal import Decimal\ndef f(x):\n    return Decimal(x) / 8",
-        "round(f({i}), 2)",
-    ),
-}
+ATTACKS = yaml.safe_load(Path(__file__).with_name("attacks_on_rewards.yaml").read_text())
 KINDS_OF_DICT = [
     ("defaultdict", "defaultdict(int, {c: 1 for c in x})"),
     ("OrderedDict", "OrderedDict((c, 1) for c in x)"),
@@ -136,9 +75,9 @@ KINDS_OF_DICT = [
 ]
 
 
-@pytest.mark.parametrize("kind", RIGHT_PROGRAMS)
+@pytest.mark.parametrize("kind", ATTACKS["right_programs"])
 def test_no_test_fails_a_right_program_for_what_its_question_does_not_state(pool, kind):
-    reference, right, call = RIGHT_PROGRAMS[kind]
+    reference, right, call = ATTACKS["right_programs"][kind].values()
     programs = [right.format(*each) for each in KINDS_OF_DICT] if "{0}" in right else [right]
     for solution, judged in ((reference, programs), (programs[0], [reference])):
         problem = replace(PROBLEM, solution=solution, question="Return what the list gives.")
@@ -148,64 +87,9 @@ def test_no_test_fails_a_right_program_for_what_its_question_does_not_state(pool
         assert set(ends) <= {"passed"}
 
 
-FIVE = ["f(5)", "f(x=5)", "f(5, 0)", "f(5, y=0)", "f(x=5, y=0)"]
-RESPELLINGS = {
-    "containers of one number": (
-        "def f(xs):\n    return sum(xs)",
-        "def f(xs):\n    return 0",
-        ["f([5])", "f({5})", "f(frozenset([5]))", "f((5,))", "f(range(5, 6))", "f(x for x in [5])", "f(b'\\x05')"],
-    ),
-    "what cannot be compared": (  # an iterator in a set
-        "def f(xs):\n    return sum(xs)",
-        "def f(xs):\n    return 0",
-        [f"f({{5 + {i} - {i}: {{zip()}}}})" for i in range(8)],
-    ),
-    "arguments of a method": (
-        "class S:\n    def f(self, x, y=0):\n        return [x + y, x]\nf = S().f",
-        WRONG,
-        FIVE,
-    ),
-    "arguments of a partial function": (
-        "from functools import partial\ndef g(x, y=0):\n    return [x + y, x]\nf = partial(g)",
-        WRONG,
-        FIVE,
-    ),
-    "texts, lists of characters, dicts and their keys": (
-        "def f(x):\n    return [c for c in x]",
-        "def f(x):\n    return []",
-        ["f('ab')", "f(['a', 'b'])", "f({'a': 1, 'b': 1})", "f({'a': 1, 'b': 1}.keys())", "f({'a': 3, 'b': 4})"],
-    ),
-    "values of a dict that is gone through": (
-        "def f(d):\n    return sorted(d)",
-        "def f(d):\n    return sorted(d)[1:]",
-        [f"f({{'a': {i}, 'b': [{i}]}})" for i in range(8)],
-    ),
-    "keys of a dict whose values are added": (
-        "def f(d):\n    return sum(d.values())",
-        "def f(d):\n    return sum(d.values()) + 1",
-        [f"f({{'{c}': 3, '{c}{c}': 4}})" for c in "abcdefgh"],
-    ),
-    "texts in lists": (
-        "def f(rows):\n    return [len(row) for row in rows]",
-        "def f(rows):\n    return []",
-        ["f(['ab', 'cd'])", "f([['a', 'b'], 'cd'])", "f(['ab', ['c', 'd']])", "f((('a', 'b'), {'c': 1, 'd': 2}))"],
-    ),
-    "empty inputs": (
-        "def f(x):\n    return sum(1 for _ in x)",
-        "def f(x):\n    return 1",
-        ["f('')", "f([])", "f({})", "f(())", "f(set())", "f(b'')", "f(range(0))", "f({}.items())"],
-    ),
-    "names of keywords": (
-        "def f(*rest, **kw):\n    return list(kw.values())",
-        "def f(*rest, **kw):\n    return []",
-        [f"f({c}=1)" for c in "abcdefgh"],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", RESPELLINGS)
+@pytest.mark.parametrize("kind", ATTACKS["respellings"])
 def test_one_bug_in_many_spellings_of_an_input_counts_once(pool, kind):
-    reference, wrong, calls = RESPELLINGS[kind]
+    reference, wrong, calls = ATTACKS["respellings"][kind].values()
     texts = [suite(*[f"{call} == 5" for call in calls])]
     (program,) = played(pool, [wrong], [texts], replace(PROBLEM, solution=reference)).programs
     assert program.suites[0].reward.adversarial <= 1 / 8

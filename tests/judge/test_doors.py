@@ -5,12 +5,13 @@ cannot know is not asked of it: docs/judge.md says so.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+import yaml
 from game_config import game_config
 from scripted import PROMPTS, TOKENIZER, Scripted
 from service import answer_to, running
@@ -34,148 +35,9 @@ from sandbox.remote.server import ENDPOINTS, make_app
 LIMITS = Limits(call_seconds=0.5, load_seconds=0.5, program_seconds=3)
 
 
-WITHOUT_QUESTION = ("/check", "/submit", "examples")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question's row. closed: the doors that cannot judge it, of which docs/judge.md says why."""
-
-    row: Mapping[str, object]
-    closed: tuple[str, ...] = ()
-
-    @property
-    def problem(self) -> Problem:
-        (problem,) = problem_files.FORMAT.read([dict(self.row)]).problems
-        return problem
-
-
-def function(name: str, solution: str, tests: list[str], question: str = "") -> dict[str, object]:
-    return {
-        "id": name,
-        "question": question or f"Write {name}.",
-        "solution": solution,
-        "entry_point": name,
-        "tests": tests,
-    }
-
-
-def stream(name: str, solution: str, tests: list[tuple[str, str]], **more: str) -> dict[str, object]:
-    rows = [{"input": given, "output": printed} for given, printed in tests]
-    return {"id": name, "question": f"Read and print: {name}.", "solution": solution, "tests": rows} | more
-
-
-COUNTS = (
-    "def counts(text):\n    found = {}\n    for c in text:\n        found[c] = found.get(c, 0) + 1\n    return found"
-)
-STACK = """class Stack:
-    def __init__(self):
-        self.x = []
-    def push(self, v):
-        self.x.append(v)
-    def pop(self):
-        return self.x.pop()"""
-ASKED = {
-    "double": Asked(
-        function("double", "def double(x): return x + x", ["assert double(2) == 4", "assert double('a') == 'aa'"])
-    ),
-    "mean": Asked(
-        function(
-            "mean",
-            "def mean(xs): return sum(xs) / len(xs)",
-            ["assert abs(mean([0.1, 0.2, 0.3]) - 0.2) < 1e-9", "assert mean([1]) == 1"],
-        )
-    ),
-    "counts": Asked(
-        function(
-            "counts", COUNTS, ["assert list(counts('bab')) == ['b', 'a']", "assert counts('bab') == {'a': 1, 'b': 2}"]
-        ),
-        closed=("eval tests",),  # where a test that depends on an order is invalid
-    ),
-    "total": Asked(
-        function(
-            "total",
-            "def total(xs): return sum(xs)",
-            ["assert total([1, 2]) == 3"],
-            "from typing import List\ndef total(xs: List[int]) -> int: ...",
-        ),
-        closed=WITHOUT_QUESTION,  # which state its imports
-    ),
-    "Stack": Asked(
-        function(
-            "Stack",
-            STACK,
-            ["s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2"],
-            "class Stack with push(v) and pop().",
-        ),
-        closed=WITHOUT_QUESTION,  # whose tests make objects
-    ),
-    "sum": Asked(
-        stream("sum", "input()\nprint(sum(map(int, input().split())))", [("2\n3 4\n", "7\n"), ("0\n\n", "0\n")]),
-        closed=("/check",),
-    ),
-    "width": Asked(stream("width", "print(len(input()))", [("ab  \n", "4"), ("\n", "0\n")]), closed=("/check",)),
-    "third": Asked(stream("third", "print(int(input()) / 3)", [("9\n", "3.0\n"), ("6", "2")]), closed=("/check",)),
-    "above": Asked(
-        stream(
-            "above",
-            "print(int(input()) + 1)",
-            [("5\n", "6\n")],
-            checker="def check(given, output, expected):\n    return int(output) > int(given)",
-        ),
-        closed=(*WITHOUT_QUESTION, "eval tests"),  # where the checker judges stated answers, by the reference
-    ),
-}
-RESPONSES: list[tuple[str, str, bool]] = [
-    ("double", "```python\ndef double(x):\n    return x + x\n```", True),
-    ("double", "```python3\ndef double(x):\n    return 2 * x\n```\nIt prints\n```\n4\n```", True),
-    ("double", "Sure:\r\n```py\r\ndef double(x):\r\n    return x * 2\r\n```\r\n", True),
-    ("double", "1. So:\n\n   ~~~python {.x}\n   def double(x):\n       return x + x\n   ~~~\n", True),
-    (
-        "double",
-        "<think>\n```python\ndef double(x): return 4\n```\n</think>\n```python\ndef double(x): return x + x\n```",
-        True,
-    ),
-    ("double", "```python\ndef double(x):\n    return x + x", True),
-    ("double", "```python\ndef double(x):\n    return x + x\n```\n```python\nprint(double(2))\n```", True),
-    ("double", "```python\ndef double(x):\n    return 4\n```", False),
-    ("double", "```python\ndef twice(x):\n    return x + x\n```", False),
-    ("double", "```python\ndef double(x):\n    while True: pass\n```", False),
-    (
-        "double",
-        "```python\nclass Any:\n    def __eq__(self, other): return True\ndef double(x):\n    return Any()\n```",
-        False,
-    ),
-    ("double", "```python\nimport os\nprint('passed')\nos._exit(0)\n```", False),
-    ("double", "```python\nimport sys\nsys.setrecursionlimit(10**6)\ndef double(x): return double(x)\n```", False),
-    ("double", "I cannot.", False),
-    ("mean", "```python\ndef mean(xs): return sum(xs) / len(xs)\n```", True),
-    ("mean", "```python\ndef mean(xs): return sum(x / len(xs) for x in xs)\n```", True),
-    ("mean", "```python\ndef mean(xs): return round(sum(xs) / len(xs))\n```", False),
-    ("mean", "```python\ndef mean(xs): return float('nan')\n```", False),
-    ("counts", f"```python\n{COUNTS}\n```", True),
-    ("counts", "```python\nfrom collections import Counter\ndef counts(text): return Counter(text)\n```", True),
-    ("counts", "```python\ndef counts(text): return {c: text.count(c) for c in sorted(text)}\n```", False),
-    ("counts", "```python\ndef counts(text): return [(c, text.count(c)) for c in text]\n```", False),
-    ("total", "```python\ndef total(xs: List[int]) -> int:\n    return sum(xs)\n```", True),
-    ("total", "```python\ndef total(xs: List[int]) -> int:\n    return sum(xs[1:])\n```", False),
-    ("Stack", f"```python\n{STACK}\n```", True),
-    ("Stack", f"```python\n{STACK.replace('pop()', 'pop(0)')}\n```", False),
-    ("Stack", "```python\ndef Stack(): return 2\n```", False),
-    ("sum", "```python\ninput()\nprint(sum(map(int, input().split())))\n```", True),
-    ("sum", "```python\nimport sys\nprint(sum(map(int, sys.stdin.read().split()[1:])))\n```", True),
-    ("sum", "```python\nn = int(input())\nprint(n)\nprint(sum(map(int, input().split())))\n```", False),
-    ("sum", "```python\nprint(7)\n```", False),
-    ("sum", "```python\nprint(7 if input() == '2' else 0); raise SystemExit(1)\n```", False),
-    ("width", "```python\nprint(len(input()))\n```", True),
-    ("width", "```python\nprint(len(input().strip()))\n```", False),
-    ("width", "```python\nprint(len(open('/dev/stdin').readline().rstrip('\\n')))\n```", True),
-    ("third", "```python\nprint(int(input()) // 3)\n```", True),
-    ("third", "```python\nprint('%.3f' % (int(input()) / 3))\n```", True),
-    ("third", "```python\nprint(int(input()) / 2)\n```", False),
-    ("above", "```python\nprint(int(input()) + 9)\n```", True),
-    ("above", "```python\nprint(int(input()) - 1)\n```", False),
-    ("above", "```python\nprint('more')\n```", False),
+ASKED = yaml.safe_load(Path(__file__).with_name("doors.yaml").read_text())
+RESPONSES = [
+    (name, text, kind == "right") for name in ASKED for kind in ("right", "wrong") for text in ASKED[name][kind]
 ]
 Door = Callable[[Problem, str], bool]
 
@@ -237,9 +99,9 @@ def doors(pool: SandboxPool) -> Iterator[dict[str, Door]]:
 
 @pytest.mark.parametrize(("name", "response", "right"), RESPONSES)
 def test_a_response_gets_the_same_verdict_at_every_door(doors: dict[str, Door], name: str, response: str, right: bool):
-    asked = ASKED[name]
-    open_doors = [door for door in doors if door not in asked.closed]
-    assert {door: doors[door](asked.problem, response) for door in open_doors} == dict.fromkeys(open_doors, right)
+    (problem,) = problem_files.FORMAT.read([ASKED[name]["row"]]).problems
+    open_doors = [door for door in doors if door not in ASKED[name].get("closed", ())]
+    assert {door: doors[door](problem, response) for door in open_doors} == dict.fromkeys(open_doors, right)
 
 
 def _as_code(problem: Problem) -> str:
