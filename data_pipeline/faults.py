@@ -9,7 +9,7 @@ from data_pipeline.problem import Problem
 from data_pipeline.rows import numbered_rows
 from data_pipeline.sources import find_format
 from data_pipeline.statements import not_equality
-from data_pipeline.validate import failures
+from data_pipeline.validate import NO_SOLUTION, failures
 from sandbox import Judge, Task
 from sandbox.language import read_call
 
@@ -25,12 +25,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Report:
-    """The number of good problems, and the faults in the order of the lines.
+    """The number of good problems to train on, and the faults in the order of the lines.
 
-    dropped: tests of good problems that are left out.
+    unsolved: problems without a solution, to evaluate on alone. dropped: tests of good problems that are left out.
     """
 
     problems: int
+    unsolved: int
     faults: tuple[Fault, ...]
     dropped: tuple[Fault, ...] = ()
 
@@ -56,10 +57,12 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
             problems.append(problem)
             dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
     reasons = [*zip(problems, failures(problems, judge), strict=True), *((p, _not_equality(p)) for p in problems)]
-    failed = [Fault(lines[problem.id], problem.id, reason) for problem, reason in reasons if reason is not None]
+    unsolved = {problem.id for problem, reason in reasons if reason == NO_SOLUTION}
+    failed = [Fault(lines[p.id], p.id, reason) for p, reason in reasons if reason not in (None, NO_SOLUTION)]
     of_failed = {fault.id for fault in failed}
     return Report(
-        len(problems) - len(of_failed),
+        len(problems) - len(of_failed | unsolved),
+        len(unsolved - of_failed),
         tuple(sorted([*faults, *failed], key=lambda fault: fault.line)),
         tuple(fault for fault in dropped if fault.id not in of_failed),
     )

@@ -125,16 +125,19 @@ def _validate(options: argparse.Namespace) -> int:
             report = find_faults(options.file, pool)
     except ValueError as error:
         raise UserError(str(error)) from error
-    if not (report.problems or report.faults):
+    if not (report.problems or report.unsolved or report.faults):
         raise UserError(f"{options.file}: the file is empty")
     if options.json:
-        document = {"problems": report.problems, "faults": [vars(fault) for fault in report.faults]}
+        document = {"problems": report.problems, "unsolved": report.unsolved}
+        document |= {"faults": [vars(fault) for fault in report.faults]}
         dropped = [vars(test) for test in report.dropped]
         print(json.dumps({"file": str(options.file), **document, "dropped_tests": dropped}))
     else:
         for fault in sorted((*report.faults, *report.dropped), key=lambda fault: fault.line):
             print(f"{options.file}:{fault.line}: {f'{fault.id}: ' if fault.id else ''}{fault.reason}")
         counts = [counted(report.problems, "good problem"), counted(len(report.faults), "fault")]
+        if report.unsolved:
+            counts = [f"{report.unsolved} to evaluate on", f"{report.problems or 'none'} to train on", *counts[1:]]
         if report.dropped:
             counts.append(f"{counted(len(report.dropped), 'test')} dropped")
         print(", ".join(counts))

@@ -36,6 +36,10 @@ def conclusions(first: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[s
         if first is last or not first.keys() & last.keys() >= set(names):
             continue
         (before, *low), (after, *high) = ([line[each] for each in names] for line in (first, last))
+        if before == after == 0:
+            fix = "easier questions, or a stronger base model (model.pretrained)"
+            yield f"None of the {of} is {right}, before training or after: it needs {fix}."
+            continue
         change, margin = after - before, math.hypot(low[1] - low[0], high[1] - high[0]) / 2
         figures = f"{change:+.1f} ± {margin:.1f} points" if margin else f"{change:+.1f} points"
         if abs(change) > margin > 0:  # an interval of no width is that of a single question, or of questions all alike

@@ -156,3 +156,12 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
 
 def test_datasets_are_prepared_where_runs_look_for_them():
     assert OUT == storage.PREPARED
+
+
+def test_problems_without_a_solution_are_to_evaluate_on_and_no_fault(tmp_path, capsys):
+    none = {"input": [], "output": []}
+    row = {"name": "a", "description": "Print x + 1.", "solutions": {"language": [], "solution": []}}
+    row |= {"public_tests": {"input": ["1\n"], "output": ["2\n"]}, "private_tests": none, "generated_tests": none}
+    (tmp_path / "contest.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["data", "validate", str(tmp_path / "contest.jsonl")]) == 0
+    assert capsys.readouterr().out == "1 to evaluate on, none to train on, 0 faults\n"

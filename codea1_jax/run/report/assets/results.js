@@ -17,7 +17,7 @@ function headline(run, when) {
     const name = Object.keys(summary).find((key) => inSummary.test(key));
     if (name !== undefined) return summary[name];
     const { values } = column(run, "eval", inLine);
-    return (when === "base" ? values[0] : values.at(-1)) ?? null;
+    return (when === "base" ? values[0] : values.slice(1).at(-1)) ?? null;
   });
 }
 
@@ -57,7 +57,7 @@ function oneRunTable(run) {
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
   rows.push(tableRow("time of all steps", "without evaluation", "–", time, ""));
   const evaluated = column(run, "eval", "eval/avg_at_n").steps;
-  const last = evaluated.length ? `after step ${evaluated.at(-1)}` : "final";
+  const last = !evaluated.length ? "final" : evaluated.at(-1) ? `after step ${evaluated.at(-1)}` : "not evaluated since";
   return element(
     "div",
     { class: "scroll" },
