@@ -1,9 +1,10 @@
 # Everything a user runs. Each target makes the environment it needs; `make venv` makes it alone.
 PYTHON ?= python3
 BIN := .venv/bin
+.DEFAULT_GOAL := help
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
+.PHONY: help demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -32,7 +33,7 @@ export JAX_PLATFORMS ?= cpu
 		jax-cuda12-pjrt jax-cuda12-plugin nvidia-cuda-nvcc-cu12
 	touch $@
 
-venv: .venv/base
+venv: .venv/base  ## makes .venv, which the others make too
 
 # Pins for `dev`, the notebooks and the images of launch/ on every Python, keeping the versions that still fit.
 lock: .venv/bin/uv
@@ -41,35 +42,38 @@ lock: .venv/bin/uv
 		--no-emit-package codea1-judge \
 		--output-file requirements/lock.txt pyproject.toml
 
+help:  ## lists what there is to make
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
+
 # --- what one does --------------------------------------------------------------------------------
 
-demo: .venv/base
+demo: .venv/base  ## trains the micro world, and writes a report
 	@if [ -e runs/demo ]; then rm -rf runs/demo-before; mv runs/demo runs/demo-before; echo "the earlier demo is now runs/demo-before"; fi
 	$(BIN)/codea1 train micro/a1 run.directory=runs/demo
 
 # Proves this machine's kernels. Minutes; PRESET is chosen by the devices.
-selftest: .venv/base
+selftest: .venv/base  ## proves this machine's kernels
 	$(BIN)/codea1 selftest $(PRESET)
 
 # Executes the notebooks for laptops, minutes, and changes none of them: runs go to notebooks/runs.
 .PHONY: notebooks  # a folder has this name
-notebooks: .venv/notebooks
+notebooks: .venv/notebooks  ## executes the notebooks
 	$(BIN)/jupyter execute notebooks/first_run.ipynb notebooks/read_a_run.ipynb notebooks/judge_answers.ipynb
 
-lint: .venv/dev
+lint: .venv/dev  ## style, types and scripts
 	$(LATER) $(BIN)/ruff check .
 	$(LATER) $(BIN)/ruff format --check .
 	$(LATER) $(BIN)/pyright
 	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/release_check.sh tests/support/cgroup_vm.sh
 
 # Lint takes the time in which the tests wait for a jail or a process.
-test:
+test:  ## lint and the quick tests
 	$(MAKE) -j 2 suite lint LATER="nice -n 19"
 
 suite: .venv/dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
-test-all: lint
+test-all: lint  ## and the long ones: an hour or more
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu" --jaxtyping-packages=codea1_jax,beartype.beartype
 	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data="$(DATA)")
 
@@ -117,7 +121,7 @@ bench-learner: .venv/base
 # --- documentation and releases -------------------------------------------------------------------
 
 # A warning, such as a link that leads nowhere, is an error.
-docs: .venv/dev
+docs: .venv/dev  ## writes reference pages and builds the documentation
 	$(BIN)/python scripts/write_config_reference.py
 	$(BIN)/python scripts/write_fidelity.py
 	$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning -b html docs docs/_build/html
@@ -128,7 +132,7 @@ docs-links: .venv/dev
 notices: .venv/dev
 	$(BIN)/python scripts/write_third_party.py
 
-wheel: .venv/dev
+wheel: .venv/dev  ## builds both packages
 	$(BIN)/python -m build
 	$(BIN)/python -m build --outdir dist judge
 

@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="a text with a question and, unless it is about a program, its signature",
+        help="a question as text, with a signature unless it asks for a program; or JSONL of problems",
     )
     model = "a run's directory, a Hugging Face directory, a Hub id, or http://host:port"
     parser.add_argument("--model", required=True, help=f"the Code LLM: {model}")
@@ -61,7 +61,8 @@ def _explained(problem: Problem, survivors: Sequence[Survivor]) -> str:
     if not tests:
         hint = "" if problem.entry_point else "; a line `def NAME(...)` would ask for a function, not a whole program"
         return f"the Test LLM wrote no test that can be read; this program was {drawn}{hint}"
-    lines = [f"passes {first.passed} of {counted(tests, 'test')}, {drawn}{_killers(first)}"]
+    doubt = "; no program passes all, so this one is probably wrong, or the tests are" if first.killed_by else ""
+    lines = [f"passes {first.passed} of {counted(tests, 'test')}, {drawn}{_killers(first)}{doubt}"]
     for number, other in enumerate(others, start=2):
         lines.append(f"  program {number} passes {other.passed}{_killers(other)}")
     return "\n".join(lines)
