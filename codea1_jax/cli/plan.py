@@ -13,10 +13,13 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.plan.compiler import check_compiler
 from codea1_jax.plan.plan import as_document, make_plan
+from codea1_jax.plan.planned import read_plans
 from codea1_jax.plan.search import search
-from codea1_jax.plan.table import conclusion, plan_table
+from codea1_jax.plan.table import conclusion, plan_table, summary
 from codea1_jax.plan.workload import QUESTIONS
 from codea1_jax.training.sources import count_questions
+
+FILL = 0.25  # by which the shipped plans were made
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fill",
         type=_share,
-        default=0.25,
+        default=FILL,
         help="mean length of prompts and responses, as a share of the longest (default 0.25)",
     )
     parser.add_argument(
@@ -33,6 +36,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile several layouts (mesh, rows, pages, micro-batches, ...) and print the fastest that fits",
     )
+    parser.add_argument(
+        "--compile", action="store_true", help="compile a preset of whose plan the summary is shipped; so does --json"
+    )
+    parser.add_argument("--price", type=float, help="what an hour of all the hardware costs, to print a run's cost")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -50,6 +57,13 @@ def _run(options: argparse.Namespace) -> int:
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
+    plans = read_plans()
+    shipped = plans.plans.get(options.preset)
+    unchanged = shipped is not None and shipped.hardware == hardware.name and options.fill == FILL
+    if unchanged and not (options.overrides or options.search or options.compile or options.json):
+        print("\n".join(summary(options.preset, plans)))
+        _print_cost(options, plans.hours[options.preset][1])
+        return DONE if shipped.fits else FAILED
     check_compiler(hardware)
     return (_search if options.search else _plan)(options, config, hardware)
 
@@ -63,7 +77,14 @@ def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> in
         print_table(plan_table(plan, f"{options.preset} on {hardware.name}"))
         print("\n".join(conclusion(plan)))
         print(counted_from)
+        if plan.fits:
+            _print_cost(options, plan.whole.seconds / 3600)
     return DONE if plan.fits else FAILED
+
+
+def _print_cost(options: argparse.Namespace, hours: float) -> None:
+    if options.price is not None:
+        print(f"at {options.price:g} an hour: {options.price * hours:,.0f} for the {hours:.1f} h expected")
 
 
 def with_own_questions(config: Config) -> tuple[Config, str]:

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from codea1_jax.common.chips import GIB
 from codea1_jax.plan.plan import Plan
-from codea1_jax.plan.planned import Planned
+from codea1_jax.plan.planned import Planned, Plans
 
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
@@ -43,6 +43,20 @@ def conclusion(plan: Plan) -> list[str]:
         f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
         f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
         f"the first start {hours['start']}",
+    ]
+
+
+def summary(preset: str, plans: Plans) -> list[str]:
+    """A shipped plan in words."""
+    plan, (least, expected) = plans.plans[preset], plans.hours[preset]
+    fits = "fits" if plan.fits else "does not fit"
+    drawn = f"{plan.tokens_per_second:,.0f} tokens/s drawn, MFU of learning {plan.learning_mfu:.1%}"
+    memory = f"{plan.memory:.2f} of {plan.available:.2f} GiB per chip in use"
+    return [
+        f"{preset} {fits} {plan.hardware}: at most {memory}, by {plan.fullest}",
+        f"a step: {plan.expected:.4g} s expected, no less than {plan.seconds:.4g} s; {drawn}",
+        f"a run: {expected:.1f} h expected, its steps no less than {least:.1f} h",
+        f"shipped, by {plans.compilers}, never measured on a device; --compile makes it anew, phase by phase",
     ]
 
 

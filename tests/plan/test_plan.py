@@ -338,6 +338,15 @@ def test_a_refusal_says_what_to_change(overrides, fix, capsys):
     assert fix in refused(capsys, "plan", "7b/a1_v5e", *overrides)
 
 
+def test_the_plan_of_an_unchanged_preset_is_the_shipped_one_as_the_page_shows_it(capsys, monkeypatch):
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)  # no compiler is here
+    assert cli.main(["plan", "1.5b/a1_v5e", "--price", "19.2"]) == 0
+    shown = capsys.readouterr().out
+    assert f"```text\n{shown}```\n" in (ROOT / "docs" / "planning.md").read_text()
+    for changed in (["--compile"], ["--fill", "0.5"], ["rollout.samples=4"], ["--json"], ["--topology", "v5e:8x8"]):
+        assert "needs libtpu" in refused(capsys, "plan", "1.5b/a1_v5e", *changed)
+
+
 def test_hardware_that_is_unknown_not_stated_or_not_what_the_mesh_is_for_is_refused(capsys):
     for name in ("v9:2x2", "v5e", "v5e:2x2x2", "v5p:4x4", "h100:0", "v5e:0x4"):
         line = refused(capsys, "plan", "micro/a1", "--topology", name)
