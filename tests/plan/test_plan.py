@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from one_line import refused
 
+from codea1_jax import cli
 from codea1_jax.common.chips import CHIPS, GIB, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
