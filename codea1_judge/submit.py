@@ -52,7 +52,7 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
 
 
 def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
-    test = row.get("test_list") or row.get("test")
+    test = row.get("test_list") or row.get("tests") or row.get("test")  # `tests` of our own rows
     if isinstance(test, dict):
         if test.get("asset") not in (None, "", "{}", {}):
             raise ValueError("a test with assets is not supported here")
@@ -69,15 +69,17 @@ def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
 
 
 def _sample(case: Any) -> tuple[str, str]:
-    given = as_object(as_object(case, "a case").get("input"), "a case's input").get("stdin")
-    expected = as_object(case.get("output"), "a case's output").get("stdout")
+    given, expected = (as_object(case, "a case").get(name) for name in ("input", "output"))
+    if not isinstance(given, str) or not isinstance(expected, str):
+        given = as_object(given, "a case's input").get("stdin")
+        expected = as_object(expected, "a case's output").get("stdout")
     if not isinstance(given, str) or not isinstance(expected, str):
         raise ValueError("a case needs the texts input.stdin and output.stdout")
     return given, expected
 
 
 def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
-    labels = row.get("labels") or {}
+    labels = row.get("labels") or {"entry_point": row.get("entry_point")}
     labels = as_object(wire.parsed(labels) if isinstance(labels, str) else labels, "the row's labels")
     called = function_under_test(parse(check, "the test").body)  # one that does not parse is the client's fault
     name = labels.get("entry_point") or called
@@ -89,7 +91,7 @@ def _check_of(row: Mapping[str, Any], check: str) -> tuple[str, str]:
 def _program_in(completion: str, row: Mapping[str, Any], name: str) -> str:
     """As everywhere (`data_pipeline.responses`); a text without blocks that lacks the function follows the question."""
     continues = f"def {name}" not in completion and not code_blocks(completion)
-    return f"{row.get('content')}\n{completion}" if continues else program_in(completion, name)
+    return f"{row.get('content') or row.get('question')}\n{completion}" if continues else program_in(completion, name)
 
 
 def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all: bool) -> Cases:

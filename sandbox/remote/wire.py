@@ -18,11 +18,12 @@ def parsed(text: str) -> Any:
 
 
 def read(kind: Any, value: Any, name: str = "") -> Any:
-    """A value of JSON as a `kind`: a dataclass with exactly its fields, an optional, plain ... Raises ValueError."""
+    """A value of JSON as a `kind`: a dataclass of its fields, an optional, plain ... Raises ValueError."""
     if fields := _fields(kind):
-        if not isinstance(value, dict) or value.keys() != fields.keys():
-            raise ValueError(f"a {kind.__name__} must be an object with exactly the fields {', '.join(sorted(fields))}")
-        return kind(**{name: read(field, value[name], name) for name, field in fields.items()})
+        if not isinstance(value, dict) or not _required(kind) <= value.keys() <= fields.keys():
+            needed = f"; {', '.join(sorted(_required(kind)))} must be there" if _required(kind) else ""
+            raise ValueError(f"a {kind.__name__} is an object with the fields {', '.join(sorted(fields))}{needed}")
+        return kind(**{name: read(fields[name], field, name) for name, field in value.items()})
     items = typing.get_args(kind)
     if typing.get_origin(kind) is tuple:
         return tuple(read(items[0], item, name) for item in _plain(list, value, name))
@@ -36,6 +37,12 @@ def read(kind: Any, value: Any, name: str = "") -> Any:
 @functools.cache
 def _fields(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
+
+
+@functools.cache
+def _required(kind: Any) -> set[str]:
+    missing = dataclasses.MISSING
+    return {f.name for f in dataclasses.fields(kind) if f.default is missing and f.default_factory is missing}
 
 
 def _plain(kind: type, value: Any, name: str) -> Any:

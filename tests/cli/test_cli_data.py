@@ -1,9 +1,11 @@
 """`codea1 data` from the command line: datasets made, faults found."""
 
 import json
+import re
 
 import huggingface_hub
 import pytest
+from tiny_run import ROOT
 
 from codea1_jax.cli import main
 from codea1_jax.cli.data import OUT
@@ -165,3 +167,11 @@ def test_problems_without_a_solution_are_to_evaluate_on_and_no_fault(tmp_path, c
     (tmp_path / "contest.jsonl").write_text(json.dumps(row) + "\n")
     assert main(["data", "validate", str(tmp_path / "contest.jsonl")]) == 0
     assert capsys.readouterr().out == "1 to evaluate on, none to train on, 0 faults\n"
+
+
+def test_every_row_of_the_page_is_a_good_problem(tmp_path, capsys):
+    blocks = re.findall(r"^```json\n(.*?)^```$", (ROOT / "docs" / "data.md").read_text(), re.MULTILINE | re.DOTALL)
+    rows = [row for row in "".join(blocks).splitlines() if "solution" in row]
+    assert sum("class Counter" in row or "ListNode" in row or '"input"' in row for row in rows) >= 3
+    (tmp_path / "page.jsonl").write_text("\n".join(rows))
+    assert main(["data", "validate", str(tmp_path / "page.jsonl")]) == 0, capsys.readouterr().out

@@ -2,9 +2,13 @@
 
 import http.client
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from service import answer_to, get, running
@@ -14,6 +18,8 @@ from codea1_judge.submit import submit
 from data_pipeline.sandbox_fusion import FORMAT
 from sandbox import Limits, SandboxPool
 from sandbox.remote.server import ENDPOINTS, make_app
+
+PAGE = Path(__file__).parents[2] / "docs" / "judge.md"
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +137,16 @@ FORGERIES += [
 ]
 
 
+OWN = {"id": "f", "question": "Write f.", "entry_point": "f", "tests": ["assert f(1) == 2", "assert f(2) == 4"]}
+
+
+def test_a_row_of_our_own_is_judged_as_it_stands(service: str):
+    streams = {"id": "s", "question": "Double it.", "tests": [{"input": "2\n", "output": "4\n"}]}
+    for code, row in (("def f(x): return x + x", OWN), ("print(2 * int(input()))", streams)):
+        assert ask(service, fenced(code), row)[1]["accepted"] is True
+        assert ask(service, fenced(code.replace("x + x", "x * x").replace("2 *", "3 *")), row)[1]["accepted"] is False
+
+
 @pytest.mark.parametrize("row", [CHECKED, CHECKED | {"test": {"code": f"#<INSERT>\n{CHECKED['test']}"}}])
 def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: str, row: dict):
     assert ask(service, fenced("def f(x): return x + x"), row)[1]["accepted"] is True
@@ -200,3 +216,17 @@ def test_sandbox_fusions_own_samples_are_judged_alike_but_for_forgeries(service:
         assert ask(service, fenced(solution), row)[1]["accepted"] is True, row["id"]
         for wrong in ("pass", "import os\nos._exit(0)"):
             assert ask(service, fenced(wrong), row)[1]["accepted"] is False, row["id"]
+
+
+def test_the_requests_of_the_page_are_answered_as_one_expects(service: str):
+    blocks = re.findall(r"^```bash\n(curl.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    answers = {}
+    for command in blocks[0].split("\ncurl "):
+        words = shlex.split(command.removeprefix("curl "))
+        path = urlsplit(words[0]).path
+        status, text, _ = answer_to(service + path, words[words.index("-d") + 1].encode())
+        assert status == 200, text
+        answers[path] = json.loads(text)
+    assert answers["/submit"]["accepted"] is True
+    assert answers["/execute"]["outcomes"][0]["value"] == "4"
+    assert answers["/run_code"]["run_result"]["stdout"] == "2\n"
