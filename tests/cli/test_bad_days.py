@@ -115,12 +115,6 @@ def test_what_others_wrote_reaches_a_terminal_spelled_out(tmp_path, capsys, monk
     assert all(each.isprintable() or each == "\n" for each in out + err)
 
 
-def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
-    (tmp_path / "empty.jsonl").touch()
-    assert cli.main(["data", "validate", "empty.jsonl"]) == 2
-    assert capsys.readouterr() == ("", "codea1: empty.jsonl: the file is empty\n")
-
-
 # --- the command line ---------------------------------------------------------------------------------
 
 

@@ -252,8 +252,3 @@ def test_a_bucket_is_written_to_and_left_clean_or_said_to_be_missing(examine, mo
         _, found = examine("micro/a1", "checkpoint.directory=gs://bucket/run")
         assert found["checkpoints"][0] == "ok"
         assert emulator.names() == []
-
-
-def test_an_unknown_preset_is_bad_input(capsys):
-    assert cli.main(["doctor", "micro/b1"]) == 2
-    assert capsys.readouterr().err == "codea1: no preset 'micro/b1'; did you mean micro/a1?\n"

@@ -177,16 +177,6 @@ def test_a_bad_row_of_the_authors_is_refused_with_the_reason(change, reason):
     assert refusal.reason == reason
 
 
-def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
-    rows = [KODCODE_ROW, KODCODE_ROW | {"question_id": "K2"}]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    write_jsonl(tmp_path / "rows.jsonl", rows)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    loaded = [read(tmp_path / f"rows.{kind}") for kind in ("json", "jsonl", "parquet")]
-    assert loaded[0] == loaded[1] == loaded[2]
-    assert len(loaded[0].problems) == 2
-
-
 def test_rows_are_lines_whatever_characters_they_hold(tmp_path):
     path = tmp_path / "odd.jsonl"
     path.write_text(json.dumps(OWN_ROW | {"question": "a\u2028b\x0bc"}, ensure_ascii=False) + "\n\n[]\n\n")
@@ -372,15 +362,6 @@ def test_a_test_outside_the_language_is_dropped_and_the_question_stays(test):
 def test_no_format_hides_another():
     for known in FORMATS:
         assert find_format([{}, dict.fromkeys(known.fields)]) is known
-
-
-def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
-    own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
-    kod = write_jsonl(tmp_path / "kod.jsonl", ["oops", KODCODE_ROW])
-    assert data_pipeline.load(str(own)).problems[0].source == "problems"
-    loaded = data_pipeline.load(str(kod))
-    assert loaded.problems[0].source == "kodcode"
-    assert list(reasons(loaded)) == ["row 1"]
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,3 @@ def test_an_export_names_the_ids_that_its_source_left_out_and_keeps_those_it_had
     assert json.loads((tmp_path / "new" / "generation_config.json").read_text()) == exported
     config = json.loads((tmp_path / "new" / "config.json").read_text())
     assert [config[name] for name in ("eos_token_id", "pad_token_id")] == [exported["eos_token_id"], 256]
-
-
-def test_a_tokenizer_with_more_ids_than_the_model_is_refused():
-    small = Architecture(TOKENIZER.vocab_size - 1, 16, 24, 2, 4, 2, 4)
-    with pytest.raises(ValueError, match=r"uses 260 ids, but the model's vocab_size is 259"):
-        Policy(Transformer(small), TOKENIZER)

@@ -183,14 +183,6 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
         resolve("a/b")
 
 
-def test_what_is_no_model_directory_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"no config\.json"):
-        read_config(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
-    with pytest.raises(UserError, match=r"config\.json: model_type is 'gpt2', which is not supported"):
-        read_config(tmp_path)
-
-
 def test_the_type_of_the_tensors_is_told_or_asked_for(tmp_path):
     assert stored_dtype(FIXTURES / "gqa2_untied") == "float32"
     tensors = tensors_of(FIXTURES / "mha_tied")

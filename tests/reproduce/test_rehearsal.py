@@ -9,15 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from qwen_vocabulary import make_tokenizer
 from tiny_model import SHAPE
 from tiny_run import ROOT, start_script
 
 from codea1_jax.models.policy import write_random_model
-from codea1_jax.models.tokenizer import load_tokenizer
-from codea1_jax.reproduce.published import published
 
 # The command line, with a single row in the one table.
 ONE_ROW = """
@@ -31,9 +28,6 @@ from tiny_model import shrink_lab
 shrink_lab()
 sys.exit(main())
 """
-ALL_ROWS = (
-    "import sys; from codea1_jax.cli import main; from tiny_model import shrink_lab; shrink_lab(); sys.exit(main())"
-)
 SUPPORT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"}
 TINY = ("--model", "1.5b", "--hardware", "local")
 
@@ -105,32 +99,3 @@ def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
 
 def _lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.long
-def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_two_kills(real_rows, tmp_path):
-    rows = json.loads(real_rows.kodcode.read_text())
-    (tmp_path / "kodcode.json").write_text(json.dumps(rows[:24]))
-    (tmp_path / "ult.json").write_text(json.dumps(json.loads(real_rows.unleaked.read_text())[:6]))
-    problems = pq.read_table(real_rows.evalplus)
-    for name, start in (("humanevalplus", 0), ("mbppplus", 100)):
-        pq.write_table(problems.slice(start, 6), tmp_path / f"{name}.parquet")
-    out = tmp_path / "lab"
-    files = {"kodcode": "json", "ult": "json", "humanevalplus": "parquet", "mbppplus": "parquet"}
-    places = [f"{name}={tmp_path / name}.{suffix}" for name, suffix in files.items()]
-    command = ("-c", ALL_ROWS, "reproduce", "code", "tests", "alpha", *TINY, "--out", str(out))
-    arguments = (*command, "--data", *places)
-
-    killed(start_script(*arguments, **SUPPORT), (out / "self_play-seed0" / "rollouts").exists)
-    killed(start_script(*arguments, **SUPPORT), (out / "a1-ult-seed0" / "config.json").exists)
-    finished(start_script(*arguments, **SUPPORT))
-
-    assert load_tokenizer(out / "model").encode("def") == (750,)
-    for name in ("code", "tests", "alpha"):
-        lines = list(csv.DictReader((out / f"{name}.csv").open()))
-        assert {line["row"] for line in lines} == published()[name].rows.keys()
-        # BigCodeBench's rows are not there, and no test of a random model's passes, so that no function is mutated.
-        measured = set(published()[name].columns) - {"BigCodeBench", "mean", "mut@5", "Mul"}
-        assert {line["figure"] for line in lines} == measured
-        assert all(line["paper"] and line["mean"] for line in lines)
-    assert "The paper's, with Qwen2.5-Coder" in (out / "alpha.md").read_text()

@@ -1,6 +1,5 @@
 """Metrics, rollouts, versions and progress of a run directory."""
 
-import io
 import json
 import logging
 import sys
@@ -11,11 +10,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 from codea1_jax.cli._log import log_to_stderr
 from codea1_jax.common import console, files
-from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.files import read_lines
 from codea1_jax.run import telemetry
 from codea1_jax.run.telemetry import Metrics, as_line
@@ -130,27 +127,6 @@ def test_versions_name_python_the_packages_and_the_devices() -> None:
     assert versions["packages"]["jax"] == jax.__version__
     assert {"codea1-jax", "flax", "numpy"} <= versions["packages"].keys()
     assert sum(versions["devices"].values()) == jax.device_count()
-
-
-STEP = {
-    "code/reward": 0.5,
-    "test/reward": 0.25,
-    "pass_rate": 0.613,
-    "seconds/step": 4.1,
-    "seconds/judge_wait": 0.2,
-}
-
-
-def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
-    clock = iter([0.0, 110.0, 120.0])
-    with (
-        caplog.at_level(logging.INFO),
-        TrainingProgress(60, done=10, console=Console(file=io.StringIO()), clock=lambda: next(clock)) as progress,
-    ):
-        progress.update(11, STEP)
-        progress.update(12, {})
-    figures = "code reward 0.500 | test reward 0.250 | passed 61% | 4.1 s: judge 0.2"
-    assert caplog.messages == [f"step 11/60 | {figures} | --:-- left", "step 12/60 | 8:00 left"]
 
 
 def test_off_a_terminal_every_new_note_is_a_line_and_so_is_half_a_minute(capsys) -> None:

@@ -3,17 +3,14 @@
 import json
 import logging
 import re
-import threading
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 
 import pytest
 from tiny_run import ROOT
 
 from codea1_jax.cli.plan import with_own_questions
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, RolloutConfig, load, preset_names
+from codea1_jax.config import Config, load, preset_names
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
@@ -27,7 +24,7 @@ from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions,
 from codea1_jax.training.samplers import make_sampler
 from codea1_jax.training.sources import count_questions
 from data_pipeline import Problem
-from sandbox import Execution, Job, Outcome, SandboxPool, SandboxUnavailable, Status
+from sandbox import Job, SandboxPool, SandboxUnavailable
 
 
 @pytest.fixture
@@ -58,43 +55,12 @@ def test_without_a_jail_and_without_the_fallback_nothing_is_judged(no_jail):
 KILLS_EVERYTHING = "import os\nos.register_at_fork(after_in_child=lambda: os._exit(0))\n"
 
 
-def killed_by_a_package(tmp_path, monkeypatch):
+def test_a_judge_that_fails_a_right_program_ends_the_run_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "kills.py").write_text(KILLS_EVERYTHING)
     monkeypatch.syspath_prepend(tmp_path)
-    return nullcontext(["sandbox.backend=process", "sandbox.preload=[kills]"])
-
-
-@contextmanager
-def killed_by_a_service(tmp_path, monkeypatch):
-    class Kills(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.answer({"status": "ok"})
-
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            crashed = Outcome(Status.CRASHED, detail="signal 9")
-            self.answer(asdict(Execution(crashed, (crashed,), 0.0)))
-
-        def answer(self, content):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Kills) as service:
-        threading.Thread(target=service.serve_forever).start()
-        yield ["sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{service.server_port}"]
-        service.shutdown()
-
-
-@pytest.mark.parametrize("judge", [killed_by_a_package, killed_by_a_service])
-def test_a_judge_that_fails_a_right_program_ends_the_run_in_one_line(judge, tmp_path, monkeypatch):
-    with judge(tmp_path, monkeypatch) as settings:
-        config = load(Config, "micro/a1", [*settings, "sandbox.workers=1"])
-        with pytest.raises(SandboxUnavailable, match=r"fails a right program \(crashed: .*\), so every") as caught:
-            make_judge(config.sandbox)
+    settings = ["sandbox.backend=process", "sandbox.preload=[kills]", "sandbox.workers=1"]
+    with pytest.raises(SandboxUnavailable, match=r"fails a right program \(crashed: .*\), so every") as caught:
+        make_judge(load(Config, "micro/a1", settings).sandbox)
     assert "\n" not in str(caught.value)
 
 
@@ -104,20 +70,6 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
     assert longest <= lengths[-1] < longest + 16
     assert list(lengths) == sorted(set(lengths))
     assert len(lengths) <= 7
-
-
-def test_a_prompts_samples_are_decoded_at_once_however_few_prompts_there_are():
-    """They share the shard that holds their prompt, so 4 prompts over 16 shards need rows for 16 prompts."""
-    few = capacity_of(RolloutConfig(rows=512), shards=16, prompts=4, samples=8, prompt=16, response=16)
-    assert (few.rows, few.width) == (16 * 8, 8)
-    limited = capacity_of(RolloutConfig(rows=64), shards=16, prompts=4, samples=8, prompt=16, response=16)
-    assert (limited.rows, limited.width) == (64, 4)
-
-
-@pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
-def test_response_buckets_double_from_128_tokens_on(response, lengths):
-    capacity = capacity_of(RolloutConfig(), shards=1, prompts=1, samples=1, prompt=16, response=response)
-    assert capacity.response_buckets == lengths
 
 
 def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN) -> Questions:

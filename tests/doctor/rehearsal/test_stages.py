@@ -53,12 +53,6 @@ def last(rehearsal: Rehearsal) -> Stage:
     return stage
 
 
-def test_a_missing_dataset_is_named_with_the_command_that_prepares_it(tmp_path):
-    stage = last(rehearsal_of("1.5b/a1_v5e", tmp_path / "rehearsal", f"data.source={tmp_path / 'kodcode'}"))
-    assert stage.name == "data"
-    assert "does not exist" in stage.detail and "codea1 data prepare kodcode" in stage.detail
-
-
 @pytest.mark.parametrize(
     ("mesh", "reason"),
     [
