@@ -16,10 +16,10 @@ class RewardConfig(Section):
         default="fraction",
         description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
     )
-    test_value: Literal["paper", "mutation"] = Field(
+    test_value: Literal["paper", "mutation", "shared"] = Field(
         default="paper",
         description="what a suite earns besides validity: the paper's adv, or the share of the reference's "
-        "mutants that it kills (departure)",
+        "mutants that it kills (departure); shared: each mutant's credit is divided among the suites that kill it",
     )
     redundancy_price: float = Field(
         default=0.0,
@@ -32,7 +32,9 @@ class RewardConfig(Section):
         description="only tests that state the right answer count as finding a bug or killing a mutant, as in mut@5 "
         "(departure); false: all valid calls, with the reference's answer",
     )
-    mutants: int = Field(default=8, ge=1, description="test_value=mutation: at most this many mutants of a reference")
+    mutants: int = Field(
+        default=8, ge=1, description="test_value other than paper: at most this many mutants of a reference"
+    )
     passing: Literal["fraction", "all"] = Field(
         default="fraction",
         description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",

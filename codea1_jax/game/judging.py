@@ -184,7 +184,7 @@ def judge_group(
             script_seconds=script_seconds,
             helpers=config.sandbox.reference_names,
         )
-    by_mutants = config.rewards.test_value == "mutation"
+    by_mutants = config.rewards.test_value != "paper"
     mutants = problem.mutants[: config.rewards.mutants] if by_mutants else ()
     mutated = [submit_calls(judge, problem, mutant, on_suites) for mutant in mutants]
     programs = {index: program.result(expected) for index, program in pending.items()}

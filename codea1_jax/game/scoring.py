@@ -1,8 +1,8 @@
 """From one question's judgement to its rewards, advantages and new page of the mistake book. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from codea1_jax.config import Config, RewardConfig
 from codea1_jax.game.judging import Judgement, ProgramOutcomes
@@ -21,7 +21,7 @@ from codea1_jax.game.rewards import (
 from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout, WrittenSuite
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
-from codea1_jax.game.values import suite_value
+from codea1_jax.game.values import shared_values, suite_value
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -39,8 +39,8 @@ def score_question(
 
     `group` is in the order of sampling. `functions` replace the paper's rewards.
     """
-    book = judgement.book
-    judged = [_score_program(problem, candidate, judgement, config, functions.test) for candidate in group]
+    book, values = judgement.book, _values(judgement, config.rewards)
+    judged = [_score_program(problem, each, judgement, values, config, functions.test) for each in group]
     faced = _faced(judged, judgement, config)
     rewards = [_code_reward(problem, *each, config.rewards, functions.code) for each in zip(judged, faced, strict=True)]
     advantages = _advantages(rewards, config.rewards)
@@ -58,14 +58,37 @@ def score_question(
     return QuestionRollout(problem, page, _next_page(page, book, programs), book, programs)
 
 
+def _earning(suite: ValidatedSuite, rewards: RewardConfig) -> list[Test]:
+    first = suite.kept[: rewards.suite_size]
+    return [test for test in first if not (rewards.only_right and test in suite.mistaken)]
+
+
+def _values(judgement: Judgement, rewards: RewardConfig) -> Mapping[int, Sequence[float | None]]:
+    """What stands in the place of adv, of each program's suites; None: adv counts."""
+    known = judgement.detections
+    if known is None:
+        return {index: [None] * len(own) for index, own in judgement.suites.items()}
+    earning = {index: [_earning(suite, rewards) for suite in own] for index, own in judgement.suites.items()}
+    if rewards.test_value == "shared":
+        shared = iter(shared_values([*chain.from_iterable(earning.values())], known))
+        return {index: [*islice(shared, len(own))] for index, own in earning.items()}
+    size, price = rewards.suite_size, rewards.redundancy_price
+    return {index: [suite_value(tests, known, size, price) for tests in own] for index, own in earning.items()}
+
+
 def _score_program(
-    problem: Problem, candidate: Candidate, judgement: Judgement, config: Config, function: TestReward | None
+    problem: Problem,
+    candidate: Candidate,
+    judgement: Judgement,
+    values: Mapping[int, Sequence[float | None]],
+    config: Config,
+    function: TestReward | None,
 ) -> ProgramRollout:
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
     on_book, *verdicts = _verdicts(outcomes, [judgement.book, *(suite.kept for suite in validated)], config)
     suites = [
         _suite_rollout(problem, candidate, *each, on_book, judgement, config.rewards, function)
-        for each in zip(candidate.suites, validated, verdicts, strict=True)
+        for each in zip(candidate.suites, validated, verdicts, values[candidate.duplicate_of], strict=True)
     ]
     advantages = _advantages([suite.reward.reward for suite in suites], config.rewards)
     return ProgramRollout(
@@ -84,17 +107,15 @@ def _suite_rollout(
     written: WrittenSuite,
     validated: ValidatedSuite,
     verdicts: tuple[Verdict, ...],
+    value: float | None,
     on_book: tuple[Verdict, ...],
     judgement: Judgement,
     rewards: RewardConfig,
     function: TestReward | None,
 ) -> SuiteRollout:
-    first = validated.kept[: rewards.suite_size]
-    earning = [test for test in first if not (rewards.only_right and test in validated.mistaken)]
+    earning = _earning(validated, rewards)
     found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
-    text, valid, value = written.response.text, judgement.programs[candidate.duplicate_of].valid, None
-    if judgement.detections is not None:
-        value = suite_value(earning, judgement.detections, rewards.suite_size, rewards.redundancy_price)
+    text, valid = written.response.text, judgement.programs[candidate.duplicate_of].valid
     reward = suite_reward(
         found, _failed(on_book), rewards, invalid=validated.invalid, code_valid=valid, response=text, value=value
     )

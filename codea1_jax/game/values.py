@@ -1,11 +1,13 @@
 """What a suite can earn in place of the paper's adversarial term: the share of the reference's mutants that it kills.
 
 With a price for redundancy this is MIST-RL's incremental reward (arXiv 2603.01409); its penalty is dynamic, this one
-constant. Pure functions.
+constant. Or it shares what it finds with its siblings. Pure functions.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sandbox import Outcome, Test, verdict_on
 
@@ -31,6 +33,18 @@ def suite_value(kept: Sequence[Test], detections: Detections, suite_size: int, r
         killed |= detections.by_test[test]
     price = redundancy_price * redundant / suite_size
     return max(0.0, len(killed) / detections.total - price) if detections.total else 0.0
+
+
+def shared_values(suites: Sequence[Sequence[Test]], detections: Detections) -> list[float]:
+    """Of each of a question's m suites m · Σ 1 / (how many of them kill it) / total, over the mutants that it kills.
+
+    Competitive fitness sharing (Rosin and Belew, Evolutionary Computation 5(1), 1997): what only one suite finds is
+    worth most. The values sum to m times the share that all suites kill together. Without mutants, 0.
+    """
+    killed = [frozenset[int]().union(*(detections.by_test[test] for test in kept)) for kept in suites]
+    finders = Counter(chain.from_iterable(killed))
+    scale = len(suites) / max(detections.total, 1)
+    return [scale * sum(1 / finders[mutant] for mutant in own) for own in killed]
 
 
 def detect(tests: Iterable[Test], mutants: Sequence[Mapping[str, Outcome]]) -> Detections:

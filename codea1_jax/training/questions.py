@@ -83,7 +83,7 @@ def load_questions(
             + _where_reasons_are(refused, config)
         )
     heldout = tuple(p for p in heldout if p.id in short)
-    if config.rewards.test_value == "mutation":
+    if config.rewards.test_value != "paper":
         train = with_mutants(train, judge, config.rewards.mutants, config.run.seed)
         if without := sum(not problem.mutants for problem in train):
             logger.warning("%d of %d questions have no mutant: their suites earn validity alone", without, len(train))

@@ -66,6 +66,23 @@ def eight(call: str, answer: object = 0) -> str:
     return suite(*[f"{call.format(i=i)} == {answer}" for i in range(1, 9)])
 
 
+def test_shared_credit_is_not_raised_without_finding_more(pool):
+    problem = replace(PROBLEM, mutants=("def f(x, y=0):\n    return [x, x]", "def f(x, y=0):\n    return [x + y, 1]"))
+    adds, keeps = suite("f(1, 2) == [3, 1]"), suite("f(2) == [2, 2]")  # one kills the first mutant, one the second
+
+    def earned(*texts: str) -> list[float]:
+        (program,) = played(pool, [RIGHT], [texts], problem, test_value="shared", only_right=True).programs
+        return [each.reward.adversarial for each in program.suites]
+
+    assert earned(adds, keeps) == [1, 1]
+    assert earned(adds, suite("f(1) == [1, 1]")) == [1, 0], "a call on which all mutants agree finds nothing"
+    assert earned(adds, adds) == [0.5, 0.5], "a copy halves"
+    respelled = suite(*[f"f({one}, 2) == [3, 1]" for one in ("1", "0 + 1", "int('1')", "len('a')")])
+    assert earned(respelled, keeps) == [1, 1], "spellings of one input count once"
+    assert sum(earned(f"{adds}\n{keeps}", f"{adds}\n{keeps}")) == sum(earned(adds, keeps)), "the sum is what is found"
+    assert earned(suite("f(1, 2) == [3, 2]"), keeps) == [0, 1], "nor does a wrong answer earn"
+
+
 ATTACKS = yaml.safe_load(Path(__file__).with_name("attacks_on_rewards.yaml").read_text())
 KINDS_OF_DICT = [
     ("defaultdict", "defaultdict(int, {c: 1 for c in x})"),

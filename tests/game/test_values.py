@@ -9,7 +9,7 @@ from judged_group import played
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.rewards import suite_reward
-from codea1_jax.game.values import Detections, detect, suite_value
+from codea1_jax.game.values import Detections, detect, shared_values, suite_value
 from data_pipeline import Problem
 from sandbox import Outcome, SandboxPool, Status, Test
 
@@ -82,6 +82,57 @@ def test_a_test_that_finds_what_an_earlier_one_did_costs_the_price_over_k(found,
     assert suite_value([*tests, tests[0]], known, 8, price) == pytest.approx(max(0, less))
 
 
+def shared(suites: list[list[frozenset[int]]], total: int = 6) -> list[float]:
+    """The values of suites whose tests kill these."""
+    named = [[Test(f"{i} {k}", "0") for k in range(len(own))] for i, own in enumerate(suites)]
+    found = {
+        test: kills for tests, own in zip(named, suites, strict=True) for test, kills in zip(tests, own, strict=True)
+    }
+    return shared_values(named, Detections(found, total))
+
+
+SEVERAL = st.lists(st.lists(SETS, max_size=4), min_size=1, max_size=5)
+
+
+def test_what_one_suite_alone_finds_is_worth_most():
+    # 0 is found by both, 1 by the first and 2 by nobody: of m = 2 suites, 2 · (1/2 + 1) / 4 and 2 · 1/2 / 4
+    assert shared([[frozenset({0}), frozenset({0, 1})], [frozenset({0})]], 4) == [0.75, 0.25]
+    assert shared([[frozenset({0, 1, 2})], []], 4) == [1.5, 0]
+    assert shared([[frozenset()], [frozenset()]], 0) == [0, 0]
+
+
+@given(SEVERAL)
+def test_shared_values_sum_to_as_many_times_what_all_find_as_there_are_suites(suites):
+    found = frozenset().union(*(kills for own in suites for kills in own))
+    assert sum(shared(suites)) == pytest.approx(len(suites) * len(found) / 6)
+
+
+@given(SEVERAL, st.randoms())
+def test_suites_in_another_order_have_their_values_in_that_order(suites, rng):
+    order = rng.sample(range(len(suites)), len(suites))
+    assert shared([suites[i] for i in order]) == pytest.approx([shared(suites)[i] for i in order])
+
+
+@given(SEVERAL)
+def test_a_suite_and_its_copy_earn_half_each_of_what_it_would_alone_for_what_nobody_else_finds(suites):
+    own = [frozenset({4, 5})]
+    others = [[kills - own[0] for kills in each] for each in suites]
+    alone, twice = shared([own, *others])[0], shared([own, own, *others])[:2]
+    assert twice == pytest.approx([alone / 2 * (len(suites) + 2) / (len(suites) + 1)] * 2)
+
+
+@given(SEVERAL, st.integers(0, 4), st.integers(0, 4))
+def test_a_group_in_which_one_suite_copies_another_earns_no_more(suites, own, sibling):
+    copied = list(suites)
+    copied[own % len(suites)] = suites[sibling % len(suites)]
+    assert sum(shared(copied)) <= sum(shared(suites)) + 1e-9
+
+
+def test_finding_a_mutant_alone_is_worth_twice_as_much_as_finding_another_suites():
+    alone, copied = ([[frozenset({0})], [frozenset({kill})], [frozenset({2})]] for kill in (1, 0))
+    assert shared(alone)[1] == 2 * shared(copied)[1] == 3 / 6
+
+
 def test_a_test_is_failed_by_what_raises_or_returns_something_else():
     returned = [Outcome(Status.RETURNED, "1"), Outcome(Status.RETURNED, "2"), Outcome(Status.RAISED)]
     assert detect([A], []) == Detections({A: frozenset()}, 0)
@@ -119,6 +170,15 @@ def test_mutation_is_the_share_of_mutants_that_a_suite_kills(pool):
     assert [s.reward.adversarial for s in repeated.programs[0].suites] == [2 / 3 - 0.5 / 8, 2 / 3]
     assert values(pool, test_value="mutation", mutants=1) == [[1, 0], [0], [1], [0]]
     assert values(pool, replace(PROBLEM, mutants=()), test_value="mutation") == [[0, 0], [0], [0], [0]]
+
+
+def test_suites_that_kill_the_same_mutant_share_its_credit(pool):
+    # of m = 5: BOUNDARY is killed by suites 1 and 4, ZERO by 1, 3 and 5, LATER by 3 and 5; suite 2 kills nothing
+    boundary, zero, later = 1 / 2, 1 / 3, 1 / 2
+    expected = [[boundary + zero, 0], [zero + later], [boundary], [zero + later]]
+    found = values(pool, test_value="shared")
+    for own, right in zip(found, expected, strict=True):
+        assert own == pytest.approx([5 / 3 * each for each in right])
 
 
 WRONGLY_STATED = "assert f(3) == 0\nassert f(9) == 0"  # f(3) fails BOUNDARY; f(9), which is 1, fails ZERO
