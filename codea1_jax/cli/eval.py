@@ -127,7 +127,7 @@ def _add_common(
         "--dtype",
         choices=["bfloat16", "float16", "float32"],
         help="in which a model of a run or a directory computes (the authors' tests are float16's); "
-        "default: bfloat16, on a CPU float32",
+        "default: bfloat16, on a CPU float32 unless the parameters are kept in bfloat16",
     )
     add_judge(parser)
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")

@@ -78,16 +78,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _load(place: str, role: str | None) -> tuple[Policy, Params]:
-    import jax
     import jax.numpy as jnp
 
     from codea1_jax.models.sharding import one_device_mesh
     from codea1_jax.training.convert import open_policy
 
     source = open_policy(place, role)
-    dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
+    dtype = jnp.dtype(source.fast_dtype)
     model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
-    params = source.read(model, one_device_mesh())
+    params = source.decode_params(model, one_device_mesh())
     return replace(source.policy, model=model), params
 
 

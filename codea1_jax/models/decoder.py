@@ -93,8 +93,8 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 class Linear(nn.Module):
     """x @ kernel (+ bias), with logical axis names on the parameters.
 
-    Adapters are applied where there are any (`lora`). A kernel may be transposed: the compiler makes that part of the
-    product.
+    Adapters are applied where there are any (`lora`). A kernel may be transposed, on a CPU. Its product is of matrices
+    and in float32, or XLA would make copies of all bfloat16 kernels.
     """
 
     features: int
@@ -106,13 +106,15 @@ class Linear(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time features"]:
         shape = (x.shape[-1], self.features)
+        # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
+        axes = tuple("width" if axis == "embed" else axis for axis in self.axes)
         if self.has_variable("params", TRANSPOSED_KERNEL):
-            kernel = jnp.transpose(self.get_variable("params", TRANSPOSED_KERNEL))
+            whole = constrain(self.get_variable("params", TRANSPOSED_KERNEL).astype(self.dtype), *axes[::-1])
+            rows = jnp.einsum("rw,fw->rf", x.reshape(-1, x.shape[-1]), whole, preferred_element_type=jnp.float32)
+            y = rows.reshape(*x.shape[:-1], -1).astype(self.dtype)
         else:
             kernel = parameter(self, KERNEL, nn.initializers.normal(0.02), self.axes, shape)
-        # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
-        whole = constrain(kernel.astype(self.dtype), *("width" if axis == "embed" else axis for axis in self.axes))
-        y = matmul(x, whole)
+            y = matmul(x, constrain(kernel.astype(self.dtype), *axes))
         if self.has_variable("params", LORA_A):
             a, b = (self.get_variable("params", name).astype(self.dtype) for name in (LORA_A, LORA_B))
             y = y + matmul(matmul(x, a), b)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.runtime.layout import constrain, on_shards
+from codea1_jax.runtime.layout import constrain, on_shards, platform
 
 BLOCK = 128  # rows of which one product makes the sums
 
@@ -32,6 +32,8 @@ def _rows_of(table: Array, tokens: Array, like: Array) -> Array:
         here = (places >= 0) & (places < len(vocab))
         return (jnp.where(here[..., None], table[places], 0)[None],)
 
+    if platform() == "cpu":  # XLA would convert a whole bfloat16 table to float32, once for the loop that this is in
+        table, tokens = jax.lax.optimization_barrier((table, tokens))
     arguments = jnp.arange(len(table), dtype=tokens.dtype), table.astype(like.dtype), tokens
     axes = ("vocab",), ("vocab", "width"), ("batch", "time")
     (parts,) = on_shards(found, arguments, axes, (("vocab", "batch", "time"),))

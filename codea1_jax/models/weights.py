@@ -1,12 +1,11 @@
 """Weights to and from Hugging Face safetensors, bit for bit, without torch.
 
-Reading safetensors goes straight into (sharded) device arrays: each device's piece of a stacked parameter is cut out of
-the memory-mapped files, so the host never holds more than the piece it is placing. Writing holds one file.
+Reading safetensors goes straight into (sharded) device arrays: each device's piece of a parameter is cut out of the
+files, so the host never holds more than the piece it is placing. Writing holds one file.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from flax import traverse_util
 from huggingface_hub import scan_cache_dir, snapshot_download, split_state_dict_into_shards_factory
 from huggingface_hub.errors import CacheNotFound, HfHubHTTPError, LocalEntryNotFoundError
 from jax.experimental import multihost_utils
@@ -24,9 +22,9 @@ from safetensors.numpy import save_file
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import blamed_on_file, checked, read_json
 from codea1_jax.models.architecture import Architecture
-from codea1_jax.models.decoder import Params, Transformer, abstract_params, flatten
+from codea1_jax.models.decoder import KERNEL, TRANSPOSED_KERNEL, Params, Transformer, abstract_params, flatten
 from codea1_jax.models.families import read_architecture, write_architecture
-from codea1_jax.models.sharding import one_device_mesh, param_shardings
+from codea1_jax.models.sharding import abstract_sharded, one_device_mesh
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -89,9 +87,9 @@ def write_config(
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one parameter lies: its path in the nested dict, and its Hugging Face tensors, one per layer."""
+    """Where one parameter lies: its path in the tree, and its Hugging Face tensors, one per layer of a stack."""
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     names: tuple[str, ...]
     stacked: bool  # a leading layer axis, one tensor per layer
     transposed: bool  # Hugging Face's linear weights are (out, in)
@@ -101,55 +99,73 @@ class Placement:
         return one[::-1] if self.transposed else one
 
 
-def placement(path: tuple[str, ...], num_layers: int) -> Placement:
-    stacked = path[0] == "layers"
+def placement(path: tuple[str | int, ...], num_layers: int) -> Placement:
+    """path: begins with "layers" in a stack of them, with ("layers", number) where they are apart."""
     if len(path) == 1:  # the two vocabulary tables
         name = f"{path[0]}.weight" if path[0] == "lm_head" else f"model.{path[0]}.weight"
-        return Placement(path, (name,), stacked, transposed=False)
-    module, leaf = ".".join(path[stacked:-1]), path[-1]
-    name = f"{module}.{'weight' if leaf == 'kernel' else leaf}"
-    prefixes = [f"model.layers.{layer}." for layer in range(num_layers)] if stacked else ["model."]
-    return Placement(path, tuple(prefix + name for prefix in prefixes), stacked, leaf == "kernel")
+        return Placement(path, (name,), stacked=False, transposed=False)
+    prefixes, inside = ["model."], path
+    if path[0] == "layers":
+        apart = isinstance(path[1], int)
+        numbers, inside = (path[1:2], path[2:]) if apart else (range(num_layers), path[1:])
+        prefixes = [f"model.layers.{number}." for number in numbers]
+    *modules, leaf = map(str, inside)
+    name = ".".join([*modules, "weight" if leaf in (KERNEL, TRANSPOSED_KERNEL) else leaf])
+    stacked = path[0] == "layers" and inside == path[1:]
+    return Placement(path, tuple(prefix + name for prefix in prefixes), stacked, transposed=leaf == KERNEL)
 
 
-def placements(model: Transformer) -> dict[Placement, jax.ShapeDtypeStruct]:
-    flat = flatten(abstract_params(model))
-    return {placement(path, model.architecture.num_layers): leaf for path, leaf in flat.items()}
+def placements(model: Transformer, like: Params | None = None) -> dict[Placement, jax.ShapeDtypeStruct]:
+    """Those of the model's parameters, or of a tree like them whose layers are apart, in the order of leaves."""
+    leaves = jax.tree.leaves_with_path(abstract_params(model) if like is None else like)
+    names = [tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path) for path, _ in leaves]
+    layers = model.architecture.num_layers
+    return {placement(name, layers): leaf for name, (_, leaf) in zip(names, leaves, strict=True)}
 
 
-def _open(directory: Path, stack: ExitStack) -> dict[str, Any]:
-    slices: dict[str, Any] = {}
+@dataclass(frozen=True)
+class _StoredTensor:
+    """One tensor of a file. It is open only while it is read, or the pages of all would stay in memory."""
+
+    file: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def read(self, part: tuple[slice, ...]) -> np.ndarray:
+        with safe_open(self.file, framework="numpy") as file:
+            return file.get_slice(self.name)[part]
+
+
+def _stored_tensors(directory: Path) -> dict[str, _StoredTensor]:
+    tensors: dict[str, _StoredTensor] = {}
     for path in _weight_files(directory):
         try:
-            file = stack.enter_context(safe_open(checked(path), framework="numpy"))
+            with safe_open(checked(path), framework="numpy") as file:
+                for name in file.keys():  # noqa: SIM118  not a dict
+                    piece = file.get_slice(name)
+                    tensors[name] = _StoredTensor(path, name, piece.get_dtype(), tuple(piece.get_shape()))
         except SafetensorError as error:
             raise WeightsError(f"{path}: not whole, or not safetensors ({error}); download it again") from error
-        slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  not a dict
-    return slices
+    return tensors
 
 
-def load_params(directory: Path, model: Transformer, shardings: Params | None = None) -> Params:
-    """Reads the safetensors of a model directory into device arrays of the model's parameter dtype.
+def load_params(directory: Path, model: Transformer, like: Params | None = None) -> Params:
+    """Reads the safetensors of a model directory into device arrays.
 
-    `shardings` is a tree like the parameters; without it everything goes to the first device. Raises WeightsError
-    naming every missing, unexpected or misshapen tensor before any is read.
+    like: their placed shapes, whose layers may be apart; without it they are the model's own, on the first device.
+    Raises WeightsError naming every missing, unexpected or misshapen tensor before any is read.
     """
-    if shardings is None:
-        shardings = param_shardings(model, one_device_mesh())
-    flat_shardings, params = flatten(shardings), {}
-    with ExitStack() as stack:
-        slices = _open(directory, stack)
-        shapes = {name: tuple(piece.get_shape()) for name, piece in slices.items()}
-        _check_tensors(directory, shapes, placements(model), model.architecture)
-        for place, leaf in placements(model).items():
-            params[place.path] = _place(slices, place, leaf, flat_shardings[place.path])
-    return traverse_util.unflatten_dict(params)
+    like = abstract_sharded(model, one_device_mesh()) if like is None else like
+    places = placements(model, like)
+    stored = _stored_tensors(directory)
+    _check_tensors(directory, stored, places, model.architecture)
+    return jax.tree.unflatten(jax.tree.structure(like), [_place(stored, place, leaf) for place, leaf in places.items()])
 
 
 def stored_dtype(directory: Path) -> str:
     """The type of a model directory's tensors. Raises WeightsError if they have several, or one not floating."""
-    with ExitStack() as stack:
-        dtypes = {piece.get_dtype() for piece in _open(directory, stack).values()}
+    dtypes = {tensor.dtype for tensor in _stored_tensors(directory).values()}
     if len(dtypes) > 1 or not dtypes <= DTYPES.keys():
         raise WeightsError(f"{directory}: tensors of {', '.join(sorted(dtypes))}; choose the type to convert to")
     return DTYPES[dtypes.pop()]
@@ -215,43 +231,46 @@ def _weight_files(directory: Path) -> list[Path]:
 
 def _check_tensors(
     directory: Path,
-    shapes: Mapping[str, tuple[int, ...]],
+    stored: Mapping[str, _StoredTensor],
     parameters: Mapping[Placement, jax.ShapeDtypeStruct],
     architecture: Architecture,
 ) -> None:
     expected = {name: place.tensor_shape(leaf.shape) for place, leaf in parameters.items() for name in place.names}
     # Some tools write the tied table twice; transformers ignores the second one too.
     ignored = {"lm_head.weight"} if architecture.tie_embeddings else set()
-    complaints = [f"missing {name}" for name in expected if name not in shapes]
-    complaints += [f"unexpected {name}" for name in shapes if name not in expected and name not in ignored]
+    complaints = [f"missing {name}" for name in expected if name not in stored]
+    complaints += [f"unexpected {name}" for name in stored if name not in expected and name not in ignored]
     complaints += [
-        f"{name} has shape {shapes[name]}, not {shape}"
+        f"{name} has shape {stored[name].shape}, not {shape}"
         for name, shape in expected.items()
-        if name in shapes and shapes[name] != shape
+        if name in stored and stored[name].shape != shape
     ]
     if complaints:
         raise WeightsError(f"{directory}: {'; '.join(complaints)}")
 
 
-def _place(
-    slices: Mapping[str, Any], place: Placement, leaf: jax.ShapeDtypeStruct, sharding: jax.sharding.Sharding
-) -> jax.Array:
+def _place(stored: Mapping[str, _StoredTensor], place: Placement, leaf: jax.ShapeDtypeStruct) -> jax.Array:
+    sharding = leaf.sharding
+    assert sharding is not None  # a placed shape has one
     pieces = [
-        jax.device_put(_read_piece(slices, place, leaf, index), device)
+        jax.device_put(_read_piece(stored, place, leaf, index), device)
         for device, index in sharding.addressable_devices_indices_map(leaf.shape).items()
     ]
     return jax.make_array_from_single_device_arrays(leaf.shape, sharding, pieces)
 
 
 def _read_piece(
-    slices: Mapping[str, Any], place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
+    stored: Mapping[str, _StoredTensor],
+    place: Placement,
+    leaf: jax.ShapeDtypeStruct,
+    index: tuple[slice, ...] | None,
 ) -> np.ndarray:
     bounds = [slice(*part.indices(size)[:2]) for part, size in zip(index or (), leaf.shape, strict=True)]
     layers = range(len(place.names))[bounds.pop(0)] if place.stacked else range(1)
     inner = tuple(bounds[::-1] if place.transposed else bounds)
     piece = np.empty((len(layers), *(part.stop - part.start for part in bounds)), leaf.dtype)
     for row, layer in enumerate(layers):
-        tensor = slices[place.names[layer]][inner]
+        tensor = stored[place.names[layer]].read(inner)
         piece[row] = tensor.T if place.transposed else tensor
     return piece if place.stacked else piece[0]
 

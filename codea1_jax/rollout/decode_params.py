@@ -21,9 +21,14 @@ from codea1_jax.models.sharding import serving_shardings, with_shardings
 
 
 def to_decode_params(model: Transformer, mesh: Mesh) -> Callable[[Params], Params]:
-    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
+    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
+
+    Those whose layers are apart are there already.
+    """
 
     def convert(params: Params) -> Params:
+        if isinstance(params["layers"], tuple):
+            return params
         moved = parts_to_move(model, mesh, params)
         move = mover(model, mesh, tuple(moved))  # pyright: ignore[reportArgumentType]  flax modules hash
         return {**params, **move(moved)}

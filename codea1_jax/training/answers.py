@@ -48,7 +48,7 @@ def make_player(
 
     A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
     reading, templates: None: as in the run, else the default. dtype: of parameters and computation; None: bfloat16, on
-    a CPU float32. Raises UserError if `model` names nothing that can be sampled.
+    a CPU float32 unless the parameters are kept in bfloat16. Raises UserError if `model` names nothing to sample from.
     """
     if model.startswith(ENDPOINT):
         if dtype is not None:
@@ -61,11 +61,11 @@ def make_player(
         source = open_policy(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
-    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
+    computed = jnp.dtype(dtype or source.fast_dtype)
     policy = Policy(source.policy.model.clone(dtype=computed, param_dtype=computed), source.policy.tokenizer)
     architecture, devices = policy.model.architecture, jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), architecture.hidden_size)])
-    sample = partial(_sample, policy, source.read(policy.model, mesh), mesh, sampling, seed)
+    sample = partial(_sample, policy, source.decode_params(policy.model, mesh), mesh, sampling, seed)
     longest = architecture.max_position_embeddings - 1
     prompts = _prompts(policy.tokenizer, config, templates)
     reading = reading or ("commonmark" if config is None else config.reading)

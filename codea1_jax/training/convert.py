@@ -15,8 +15,9 @@ from codea1_jax.config import Config, MeshConfig
 from codea1_jax.models.decoder import Params, Transformer, flatten
 from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
+from codea1_jax.models.sharding import abstract_sharded, make_mesh
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
+from codea1_jax.rollout.decode_params import abstract_decode_params, to_decode_params
 from codea1_jax.run.rundir import RecordedRun, find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.policies import InitialWeights, make_policy
@@ -24,11 +25,27 @@ from codea1_jax.training.policies import InitialWeights, make_policy
 
 @dataclass(frozen=True)
 class StoredPolicy:
-    """A policy on disk: the type its parameters are kept in, and what reads them for a model onto a mesh."""
+    """A policy on disk: the type its parameters are kept in, and what reads them for a model onto a mesh.
+
+    directory: of the model, if it is not a run's.
+    """
 
     policy: Policy
     dtype: str
     read: Callable[[Transformer, Mesh], Params]
+    directory: Path | None = None
+
+    @property
+    def fast_dtype(self) -> str:
+        """What this host's devices compute fast in, and parameters take no more memory in than they are worth."""
+        on_cpu = jax.default_backend() == "cpu"
+        return "float32" if on_cpu and self.dtype != "bfloat16" else "bfloat16"
+
+    def decode_params(self, model: Transformer, mesh: Mesh) -> Params:
+        """The parameters as a sampler holds them; a directory's are read so at once, and never held twice."""
+        if self.directory is None:
+            return to_decode_params(model, mesh)(self.read(model, mesh))
+        return load_params(self.directory, model, abstract_decode_params(model, mesh))
 
 
 def open_policy(name: str, role: str | None = None) -> StoredPolicy:
@@ -44,9 +61,9 @@ def open_policy(name: str, role: str | None = None) -> StoredPolicy:
     directory = resolve(name)
 
     def read(model: Transformer, mesh: Mesh) -> Params:
-        return load_params(directory, model, param_shardings(model, mesh))
+        return load_params(directory, model, abstract_sharded(model, mesh))
 
-    return StoredPolicy(pretrained_policy(directory), stored_dtype(directory), read)
+    return StoredPolicy(pretrained_policy(directory), stored_dtype(directory), read, directory)
 
 
 def own_start(start: str | None, name: str, policy: Policy) -> StoredPolicy | None:

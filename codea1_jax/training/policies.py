@@ -21,7 +21,7 @@ from codea1_jax.learn import frozen
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.families import from_scratch
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.sharding import init_sharded, param_shardings
+from codea1_jax.models.sharding import abstract_sharded, init_sharded
 from codea1_jax.models.tokenizer import Tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.runtime import fingerprint
@@ -110,7 +110,7 @@ class InitialWeights:
     def params(self, policy: Policy, mesh: Mesh) -> Params:
         if self.model.pretrained is not None:
             model = policy.model if self.config.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
-            return load_params(resolve(self.model.pretrained), model, param_shardings(policy.model, mesh))
+            return load_params(resolve(self.model.pretrained), model, abstract_sharded(model, mesh))
         params = self._trained_from_scratch(policy, mesh)
         return params if self.config.lora is None else frozen(params, policy.model.dtype)
 
@@ -131,7 +131,7 @@ class InitialWeights:
         cached = Path(self.config.warm_start_cache) / self._digest(settings)
         if not any_host(not cached.exists()):
             logger.info("warm start: found in %s", cached)
-            return load_params(cached, policy.model, param_shardings(policy.model, mesh))
+            return load_params(cached, policy.model, abstract_sharded(policy.model, mesh))
         params = warm_start(policy, settings, seed, mesh, self._form)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)

@@ -31,6 +31,7 @@ from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, output_table
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.sharding import (
+    abstract_sharded,
     batch_sharding,
     batch_shards,
     init_sharded,
@@ -72,7 +73,7 @@ def through_files(params, mesh, directory):
     """The parameters written from the mesh and read back onto it."""
     save_params(directory, params, CONFIG, file_bytes=10_000)
     multihost_utils.sync_global_devices("written")
-    return load_params(directory, MODEL, param_shardings(MODEL, mesh))
+    return load_params(directory, MODEL, abstract_sharded(MODEL, mesh))
 
 
 def loss_and_gradient(params, mesh):

@@ -17,6 +17,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, abstract_params, init_params
 from codea1_jax.models.published import QWEN25
+from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.weights import (
     INDEX,
     SINGLE,
@@ -28,8 +29,10 @@ from codea1_jax.models.weights import (
     save_params,
     stored_dtype,
 )
+from codea1_jax.rollout.decode_params import abstract_decode_params, to_decode_params
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
+
 MODELS = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
 
 
@@ -69,6 +72,15 @@ def test_round_trip_is_bit_exact(name, tmp_path):
     assert read_config(tmp_path) == config
     again = load_params(tmp_path, Transformer(config))
     jax.tree.map(np.testing.assert_array_equal, again, params)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_read_as_a_sampler_holds_them_are_those_that_are_brought_there(name):
+    model, mesh = Transformer(read_config(FIXTURES / name)), one_device_mesh()
+    read = load_params(FIXTURES / name, model, abstract_decode_params(model, mesh))
+    jax.tree.map(
+        np.testing.assert_array_equal, read, to_decode_params(model, mesh)(load_params(FIXTURES / name, model))
+    )
 
 
 def test_bfloat16_round_trip_is_bit_exact(tmp_path):

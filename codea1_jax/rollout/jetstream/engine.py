@@ -39,7 +39,7 @@ from codea1_jax.rollout.decode import (
     new_cache,
     prompt_pages,
 )
-from codea1_jax.rollout.decode_params import to_decode_params
+from codea1_jax.rollout.decode_params import abstract_decode_params
 from codea1_jax.rollout.requests import Sampling
 from codea1_jax.rollout.sampler import Sampler
 from codea1_jax.rollout.sampling import Controls, SamplingKind
@@ -85,8 +85,7 @@ class JetStreamEngine(engine_api.Engine):
         check_shards(capacity, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
-        convert = to_decode_params(self._model, self._mesh)
-        return convert(load_params(directory, self._model))
+        return load_params(directory, self._model, abstract_decode_params(self._model, self._mesh))
 
     def init_decode_state(self) -> DecodeState:
         """Empty slots, with pages of their own: first those of all prompts, then those of responses."""
