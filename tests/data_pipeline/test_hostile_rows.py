@@ -3,47 +3,32 @@
 import json
 
 import pytest
-from packed import packed
+from test_benchmarks import BIGCODE_ROW, HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW, UNLEAKED_ROW
+from test_sources import AUTHORS_ROW, KODCODE_ROW
+from test_stream_rows import APPS, CODE_CONTESTS, DEEPCODER, FUSION, LIVE, OWN, PLUS, TACO
 
 from data_pipeline.golden import stream_line
 from data_pipeline.reading import load
 from data_pipeline.sources import find_format
 
 FUNCTION = "def f(x):\n    return x"
-CHECK = "def check(candidate):\n    assert candidate(1) == 1"
-UNITTEST = "import unittest\nclass TestCases(unittest.TestCase):\n    def test(self): pass"
-PYTEST = "from solution import f\ndef test_f():\n    assert f(1) == 1"
-ECHO = "print(input())"
-IN_AND_OUT = {"input": ["1"], "output": ["1"]}
-STDIN_CASES = '[{"input": "1", "output": "1", "testtype": "stdin"}]'
-SPLIT = {"prompt": "def f(x):\n", "canonical_solution": "    return x", "entry_point": "f"}
 ROWS = {
     "problems": {"id": "1", "question": "?", "solution": FUNCTION, "entry_point": "f", "tests": ["assert f(1) == 1"]},
-    "KodCode": {"question_id": "1", "question": "?", "solution": FUNCTION, "test": PYTEST}
-    | {"test_info": [{"function_name": "f"}], "gpt_difficulty": "hard"},
-    "BigCodeBench": {"task_id": "B/1", "complete_prompt": "def f(x):\n", "canonical_solution": "    return x"}
-    | {"test": UNITTEST, "entry_point": "f", "code_prompt": "def f(x):"},
-    "HumanEval+": SPLIT | {"task_id": "HumanEval/1", "test": CHECK},
-    "MBPP+": {"task_id": "1", "prompt": "?", "code": FUNCTION}
-    | {"test_list": ["assert f(1) == 1"], "test": "assert f(1) == 1"},
-    "evalplus for training": {"problem": "?", "GT_code": FUNCTION, "test": CHECK, "data_source": "d"}
-    | {"extra_info": {"question_id": "1", "function_name": "f"}},
-    "programs": {"id": "1", "question": "?", "solution": ECHO, "tests": [{"input": "1", "output": "1"}]},
-    "CodeContests": {"name": "1", "description": "?", "solutions": {"language": [3], "solution": [ECHO]}}
-    | {"public_tests": IN_AND_OUT, "private_tests": IN_AND_OUT, "generated_tests": IN_AND_OUT}
-    | {"time_limit": {"seconds": 1, "nanos": 0}, "input_file": "", "output_file": ""},
-    "APPS": {"problem_id": "1", "question": "?", "solutions": json.dumps([ECHO])}
-    | {"input_output": '{"inputs": ["1"], "outputs": ["1"]}', "difficulty": "interview"},
-    "TACO": {"question": "?", "solutions": json.dumps([FUNCTION]), "time_limit": "2.0 seconds"}
-    | {"input_output": '{"inputs": [[1]], "outputs": [1], "fn_name": "f"}', "difficulty": "EASY"},
-    "DeepCoder": {"problem": "?", "solutions": [ECHO]}
-    | {"tests": '[{"type": "stdin_stdout", "input": "1", "output": "1"}]'},
-    "LiveCodeBench": {"question_id": "1", "question_content": "?", "contest_date": "2024-08-31T00:00:00"}
-    | {"difficulty": "easy", "public_test_cases": STDIN_CASES, "private_test_cases": packed(STDIN_CASES)},
-    "SandboxFusion": {"id": 1, "content": "?", "labels": '{"name": "1"}'}
-    | {"test": '[{"input": {"stdin": "1"}, "output": {"stdout": "1"}}]'},
-    "UnLeakedTestBench": {"task_id": "1", "func_name": "f", "code": FUNCTION, "prompt": "?"}
-    | {"test_list": ["assert f(1) == 1"]},
+    "programs": OWN,
+    "KodCode": KODCODE_ROW,
+    "KodCode for training": AUTHORS_ROW,
+    "BigCodeBench": BIGCODE_ROW,
+    "HumanEval+": HUMANEVAL_ROW,
+    "MBPP+": MBPP_ROW,
+    "evalplus for training": TRAINING_ROW,
+    "CodeContests": CODE_CONTESTS,
+    "CodeContests+": PLUS,
+    "APPS": APPS,
+    "TACO": TACO,
+    "DeepCoder": DEEPCODER,
+    "LiveCodeBench": LIVE,
+    "SandboxFusion": FUSION,
+    "UnLeakedTestBench": UNLEAKED_ROW,
 }
 NAMES = ("id", "question_id", "task_id", "name", "problem_id", "labels")
 ASKED = ("question", "problem")  # by which TACO and DeepCoder name their rows

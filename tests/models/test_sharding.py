@@ -17,7 +17,7 @@ from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardin
 from codea1_jax.runtime.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
-MATRIX = Path(__file__).with_name("compiled_matrix.py")
+COMPILED = Path(__file__).with_name("compiled.py")
 ON_EIGHT_DEVICES = [
     ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner", "kernel by replica"]),
     ({"fsdp": 2, "tensor": 4}, ["kernel"]),  # more than the two key/value heads
@@ -49,7 +49,7 @@ def check_small(found, cases):
 def test_a_matrix_that_chips_share_is_gathered_whole_and_its_gradient_hides_the_sums_over_tensor(inner, tokens, hidden):
     """XLA for TPU would rather wait for all sums, and exchange pieces of the matrix inside the product, which its own
     estimate has at six times the time. And no chip waits for the sums of a whole table."""
-    found = found_by(start_worker(MATRIX, str(inner), str(tokens)))
+    found = found_by(start_worker(COMPILED, "matrix", str(inner), str(tokens)))
     embedding = found.pop("embedding")
     assert found == {"kinds": ["all-gather"], "hidden": hidden}
     assert embedding["scatters"] == [["f32", "unique_indices=true"]]
