@@ -36,7 +36,7 @@ COMMANDS = {
     "init": "write the configuration of a run on your own questions",
     "train": "train both models",
     "rehearse": "run a preset here in small: start, stop, resume, evaluate, export",
-    "checkpoints": "list a run's checkpoints and how good each was",
+    "checkpoint": "what a run has saved",
     "convert": "write a policy of a run in the Hugging Face format",
     "export": "rollouts and suites for other tools",
     "push": "upload a run's models, and its rollouts, to the Hugging Face Hub",

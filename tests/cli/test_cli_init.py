@@ -129,6 +129,6 @@ def test_the_page_on_your_own_data_does_what_it_says(model, here, capsys):
         elif words[:2] != ["codea1", "push"]:  # which needs the Hub
             assert cli.main(shortened(words, model)[1:]) == 0, capsys.readouterr().err
             ran.add(words[1])
-    assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoints", "convert"}
+    assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoint", "convert"}
     assert (here / "mine" / "run" / "report.html").exists() and (here / "mine" / "from-sft" / "summary.json").exists()
     assert (here / "exported-code" / "model.safetensors").exists()

@@ -34,7 +34,8 @@ from data_pipeline import micro
 # By command, what is run in a directory with `data.jsonl` and `run`, a finished run.
 COMMANDS = {
     "train": ("train", "micro/a1_paper", *SETTINGS, "train.steps=1", "eval.every=1", "run.directory=out"),
-    "checkpoints": ("checkpoints", "run"),
+    "checkpoint ls": ("checkpoint", "ls", "run"),
+    "checkpoint show": ("checkpoint", "show", "run"),
     "convert": ("convert", "run", "out", "--role", "code"),
     "eval code": ("eval", "code", "--data", "data.jsonl", "--samples", "reference", "--out", "out"),
     "eval tests": ("eval", "tests", "--data", "data.jsonl", "--samples", "reference", "--out", "out"),
