@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
 def _hardware(models: Sequence[str], plans: Plans) -> Table:
     title = f"Hardware, by {plans.compilers}"
     lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("preset", "hardware", "GiB/device", "of", "step s least / expected", "run, h", ""):
+    for name in ("preset", "hardware", "GiB/device", "of", "s/step ≥ / expected", "run, h", ""):
         lines.add_column(name, justify="left" if name in ("preset", "hardware", "") else "right")
     for name, plan in plans.plans.items():
         if name.partition("/")[0] in models:

@@ -10,7 +10,7 @@ from codea1_jax.plan.planned import Planned, Plans
 
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
-    *("step s ≥", "step s expected", "tokens/s", "MFU of learning"),
+    *("s/step ≥", "s/step expected", "tokens/s", "MFU of learning"),
 )
 
 
@@ -56,7 +56,7 @@ def summary(preset: str, plans: Plans) -> list[str]:
         f"{preset} {fits} {plan.hardware}: at most {memory}, by {plan.fullest}",
         f"a step: {plan.expected:.4g} s expected, no less than {plan.seconds:.4g} s; {drawn}",
         f"a run: {expected:.1f} h expected, its steps no less than {least:.1f} h",
-        f"shipped, by {plans.compilers}, never measured on a device; --compile makes it anew, phase by phase",
+        f"shipped, by {plans.compilers}, never measured on a device; --compile recompiles it, phase by phase",
     ]
 
 
