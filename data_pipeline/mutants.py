@@ -1,7 +1,7 @@
 """Mutants of a program: the program with one change, as mutation testing makes them.
 
 A comparison moved over its boundary or reversed, another operator, a number one off, a condition negated, `min` for
-`max`. They serve rewards, held-out questions and audits; only UnLeakedTestBench's figures need cosmic-ray's
+`max`. They serve rewards and held-out questions; only UnLeakedTestBench's figures need cosmic-ray's
 (`codea1_jax.evals.mutants`).
 """
 

@@ -4,15 +4,12 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from codea1_jax.cli._arguments import add_judge, blamed_on
-from codea1_jax.cli._evaluation import load_data, make_pool
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import naming
 from codea1_jax.common.words import counted
 from codea1_jax.config import SandboxConfig
-from data_pipeline.audit import audit_lines, audit_problems
 from data_pipeline.benchmark import PACKAGES
 from data_pipeline.faults import find_faults
 from data_pipeline.prepare import prepare
@@ -62,20 +59,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
     validate.set_defaults(run=_validate)
-
-    audit = data.add_parser("audit", help="list the checks and tests that programs pass which should not")
-    audit.add_argument("data", help="file, folder, or dataset of the Hub: problems with checks or tests")
-    add_judge(audit)
-    audit.add_argument("--json", action="store_true", help="print one JSON document on one line")
-    audit.set_defaults(run=_audit)
-
-
-def _audit(options: argparse.Namespace) -> int:
-    problems = load_data(options.data).problems
-    with make_pool(options) as judge, progress_bar("problems audited") as progress, blamed_on(options.data):
-        results = audit_problems(problems, judge, progress)
-    print(json.dumps(results | {"data": options.data}) if options.json else "\n".join(audit_lines(results)))
-    return DONE
 
 
 def _prepare(options: argparse.Namespace) -> int:

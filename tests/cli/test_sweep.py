@@ -52,7 +52,6 @@ COMMANDS = {
     "rehearse": ("rehearse", "micro/a1", "--directory", "rehearsal"),
     "data prepare": ("data", "prepare", "problems", "--source", "data.jsonl"),
     "data validate": ("data", "validate", "data.jsonl"),
-    "data audit": ("data", "audit", "data.jsonl"),
     "presets": ("presets",),
     "init": ("init", "mine", "--data", "data.jsonl", "--model", "model", "--topology", "cpu"),
     "report": ("report", "run"),
