@@ -1,7 +1,8 @@
 """Carries plain data between two processes that do not trust each other: exact types, and no code runs on arrival.
 
 A value is packed in JSON's terms: what JSON has stands for itself, all else is [kind, parts, more about it...]. A
-message is the JSON of one value behind its length in bytes; it may be as long as memory has room for.
+message is the JSON of one value behind its length in bytes. Of a long value the parts go ahead, some at a time, and a
+number stands for them: so neither side needs much more memory than the value does.
 
 Beyond what has a canonical text (see `sandbox.inside.encoding`), iterators of builtin types travel, drained, and a
 dict's values. A namedtuple arrives as one of the same name and fields, without its own methods; a defaultdict keeps
@@ -15,14 +16,16 @@ import os
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count, islice
 from typing import Any
 
 from sandbox.inside.plain import MAX_DEPTH, NotPlainData, class_name, fields_of, ratio_of, type_name
 
-_HEAD = 8  # bytes of a message's length
+_HEAD = 8  # bytes of a number: of the parts that go ahead, 0 for the message itself, and then of the length
+_BATCH = 4_096  # parts that go ahead at once
+_SHARED = 64  # characters of texts, on average, that arrive as one object wherever they appear
 _LARGEST = 1 << 256  # integers from here on are sent in hexadecimal, whose reading takes no longer than they do
-_SCALARS = frozenset((type(None), bool, int, float, str))
+_SCALARS, _TEXTS = frozenset((type(None), bool, int, float, str)), frozenset((str,))
 _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, set, dict)}
 _DTYPES = frozenset("biufcSUmM")  # kinds of numpy's types whose items are nothing but bytes
 _WIDER = {
@@ -46,6 +49,10 @@ _FLAWS = (
     RecursionError,
 )
 
+_numbers = count(1)
+_texts: dict[str, str] = {}
+_integer, _float = lru_cache(maxsize=4_096)(int), lru_cache(maxsize=4_096)(float)
+_Ahead = Callable[[int, list | str], None]
 _Apart = tuple[Iterable[Any], *tuple[Any, ...]]
 
 
@@ -53,9 +60,12 @@ class Malformed(Exception):
     """A message that no honest process sends."""
 
 
-def pack(value: Any, drains: bool = True, depth: int = MAX_DEPTH + 1) -> Any:
-    """`value` in JSON's terms, what is in its iterators included if they may be drained. Raises NotPlainData."""
-    if _are_scalars((value,)):
+def pack(value: Any, drains: bool = True, depth: int = MAX_DEPTH + 1, ahead: _Ahead | None = None) -> Any:
+    """`value` in JSON's terms, what is in its iterators included if they may be drained. Raises NotPlainData.
+
+    ahead: takes the parts of long values, and a number for which such a value has; without it they are all in one.
+    """
+    if _flat([value]) is not None:
         return value
     if depth == 0:
         raise NotPlainData("nested too deeply")
@@ -65,49 +75,84 @@ def pack(value: Any, drains: bool = True, depth: int = MAX_DEPTH + 1) -> Any:
     else:
         name = type_name(value)
         parts, *about = _TAKEN_APART[name](value)
-        parts = list(parts)
-    if not _are_scalars(parts):
-        parts = [pack(part, drains, depth - 1) for part in parts]
-    return [name, parts, *about]
+
+    def packed(some: list) -> list | str:
+        flat = _flat(some)
+        return [pack(part, drains, depth - 1, ahead) for part in some] if flat is None else flat
+
+    if ahead is None:
+        return [name, packed(list(parts)), *about]
+    rest = iter(parts)
+    batch = list(islice(rest, _BATCH))
+    if len(batch) < _BATCH:
+        return [name, packed(batch), *about]
+    number = next(_numbers)
+    while batch:
+        ahead(number, packed(batch))
+        batch = list(islice(rest, _BATCH))
+    return [name, number, *about]
 
 
 def unpack(packed: Any) -> Any:
+    return _checked(_unpack, packed, {})
+
+
+def _checked(make: Callable[[Any, dict[int, list]], Any], packed: Any, gone_ahead: dict[int, list]) -> Any:
     try:
-        return _unpack(packed)
+        return make(packed, gone_ahead)
     except _FLAWS as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
 
 
-def _unpack(packed: Any) -> Any:
+def _unpack(packed: Any, gone_ahead: dict[int, list]) -> Any:
     if type(packed) is not list:
         if type(packed) in _SCALARS:
             return packed
         raise ValueError("neither a value nor the parts of one")
     kind, parts, *about = packed
-    return _MAKERS[kind](parts if _are_scalars(parts) else list(map(_unpack, parts)), *about)
+    return _MAKERS[kind](gone_ahead.pop(parts) if type(parts) is int else _unpack_parts(parts, gone_ahead), *about)
+
+
+def _unpack_parts(parts: list | str, gone_ahead: dict[int, list]) -> list:
+    if type(parts) is str:
+        texts = parts.split("\n")
+        if len(parts) >= _SHARED * len(texts):
+            return texts
+        if len(_texts) > _BATCH:
+            _texts.clear()
+        return list(map(_texts.setdefault, texts, texts))
+    return parts if _flat(parts) is not None else [_unpack(part, gone_ahead) for part in parts]
 
 
 def send(fd: int, message: object) -> None:
-    """Write one message. Raises NotPlainData, after which nothing of it was written, and OSError."""
-    text = json.dumps(pack(message, depth=MAX_DEPTH + 2), ensure_ascii=False)
-    data = text.encode("utf-8", "surrogatepass")
-    for part in (len(data).to_bytes(_HEAD, "big"), data):
-        unsent = memoryview(part)
-        while unsent:
-            unsent = unsent[os.write(fd, unsent) :]
+    """Write one message. Raises NotPlainData, after which none of it will be received, and OSError."""
+
+    def write(number: int, packed: Any) -> None:
+        data = json.dumps(packed, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        for part in (number.to_bytes(_HEAD, "big"), len(data).to_bytes(_HEAD, "big"), data):
+            unsent = memoryview(part)
+            while unsent:
+                unsent = unsent[os.write(fd, unsent) :]
+
+    write(0, pack(message, depth=MAX_DEPTH + 2, ahead=write))
 
 
 def receive(fd: int) -> Any:
     """Read one message; None at the end of the stream. Raises Malformed, MemoryError and OSError."""
-    size = int.from_bytes(_read(fd, _HEAD), "big")
-    data = _read(fd, size)
-    if not size or len(data) < size:
-        return None
-    try:
-        packed = json.loads(data.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from None
-    return unpack(packed)
+    gone_ahead: dict[int, list] = {}
+    while True:
+        number, size = (int.from_bytes(_read(fd, _HEAD), "big") for _ in range(2))
+        data = _read(fd, size)
+        if not size or len(data) < size:
+            return None
+        try:
+            numbers = {"parse_int": _integer, "parse_float": _float} if number else {}
+            packed = json.loads(data.decode("utf-8", "surrogatepass"), **numbers)
+        except (ValueError, RecursionError) as error:
+            raise Malformed(str(error)) from None
+        if not number:
+            return _checked(_unpack, packed, gone_ahead)
+        gone_ahead.setdefault(number, []).extend(_checked(_unpack_parts, packed, gone_ahead))
 
 
 def drained(value: object) -> object:
@@ -115,12 +160,15 @@ def drained(value: object) -> object:
     return iter(list(value)) if type(value) in DRAINED else value  # type: ignore[call-overload]
 
 
-def _are_scalars(parts: Any) -> bool:
+def _flat(parts: Any) -> list | str | None:
+    """Parts that JSON has, as they are, or in one text if they are texts of a line; None if JSON lacks one."""
     kinds = set(map(type, parts))
+    if kinds == _TEXTS and len(parts) > 1 and (text := "\n".join(parts)).count("\n") == len(parts) - 1:
+        return text
     if int in kinds and kinds <= _SCALARS:
         integers = parts if len(kinds) == 1 else [part for part in parts if type(part) is int]
-        return min(integers) > -_LARGEST and max(integers) < _LARGEST
-    return kinds <= _SCALARS
+        return parts if min(integers) > -_LARGEST and max(integers) < _LARGEST else None
+    return parts if kinds <= _SCALARS else None
 
 
 def _pairs(value: Any) -> _Apart:

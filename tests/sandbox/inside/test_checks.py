@@ -246,3 +246,18 @@ def test_no_exception_ends_a_check_early(jail, in_process, kind):
 @pytest.mark.parametrize("name", ISOLATED_ONLY)
 def test_a_check_that_runs_isolated_is_out_of_the_programs_reach(jail, name):
     assert status(jail, ISOLATED_ONLY[name], UNITTEST if "unittest" in name else CHECK) == "failed"
+
+
+LARGE = {  # values of some 60 MB as Python has them, of which a check holds two
+    "rows of texts": "[('red', 'green') * 40 + (str(i),) for i in range(70_000)]",
+    "rows of numbers": "[[0.5, 1000 + i % 7] * 40 for i in range(70_000)]",
+    "a dict": "{i: 'one' for i in range(600_000)}",
+    "lists in a list": "[list(range(750_000)), list(range(750_000))]",
+}
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+def test_what_the_judge_does_with_a_value_is_no_memory_of_the_programs(jail, value):
+    limits = Limits(call_seconds=20.0, program_seconds=60.0, memory_mb=216)
+    (result,) = jail.execute([CheckJob(f"def f(): return {value}", f"assert f() == {value}", "f", limits)])
+    assert result.passed, result.verdict

@@ -84,7 +84,7 @@ MALFORMED = {
     "an object": b"{}",
     "an object within": b'["list",[{}]]',
     "no parts": b'["list"]',
-    "parts that are no list": b'["complex",7]',
+    "parts that never went ahead": b'["complex",7]',
     "an unknown kind": b'["pickle",["cos"]]',
     "nested too deeply": b'["list",[' * 5_000 + b"]]" * 5_000,
     "an unhashable key": b'["dict",[["list",[]],1]]',
@@ -102,10 +102,14 @@ MALFORMED = {
 }
 
 
+@pytest.mark.parametrize("number", [0, 1])  # the message itself, or parts that go ahead of it
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_message_that_no_honest_process_sends_is_malformed(name):
+def test_a_message_that_no_honest_process_sends_is_malformed(name, number):
     there, back = os.pipe()
-    os.write(back, len(MALFORMED[name]).to_bytes(8, "big") + MALFORMED[name])
+    data = b"[%b]" % MALFORMED[name] if number else MALFORMED[name]
+    os.write(back, number.to_bytes(8, "big") + len(data).to_bytes(8, "big") + data)
+    if number and name in ("an object", "two values"):  # which are parts, or no message
+        os.write(back, bytes(8) + (2).to_bytes(8, "big") + b"[]")
     os.close(back)
     with pytest.raises(Malformed):
         receive(there)
