@@ -16,7 +16,7 @@ from typing import Any
 from data_pipeline.problem import BadRow, Problem, Row, one_line
 from data_pipeline.row_format import Format
 from data_pipeline.rows import document, mapping, mappings, parsed_json, text
-from data_pipeline.stream_rows import of_standard_input, stream, tested
+from data_pipeline.stream_rows import Sample, of_standard_input, stream, tested
 from sandbox import Task
 
 SECONDS = 6.0
@@ -38,7 +38,9 @@ def _problem(row: Row, name: str) -> Problem:
     tests = mappings(public, "public_test_cases") + mappings(private, "private_test_cases")
     question = text(row, "question_content")
     if {test.get("testtype") for test in tests} == {"functional"}:
-        problem = _of_method(row, name, f"{question}\n\n{text(row, 'starter_code')}", tests)
+        method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
+        samples = [(test.get("input"), test.get("output")) for test in tests]
+        problem = of_method(name, f"{question}\n\n{text(row, 'starter_code')}", method, samples, "livecodebench")
     else:
         problem = tested(stream(name, question, "", of_standard_input(tests), "livecodebench"))
     return replace(problem, preamble=PREAMBLE, seconds=SECONDS, date=_date(row))
@@ -56,16 +58,24 @@ def check(candidate):
 """
 
 
-def _of_method(row: Row, name: str, question: str, tests: Sequence[Row]) -> Problem:
-    method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
-    samples = [([line for line in text(t, "input").split("\n") if line], text(t, "output")) for t in tests]
+def of_method(name: str, question: str, method: str, tests: Sequence[Sample], source: str) -> Problem:
+    """A problem that asks for a method of `Solution`: of a test's input each line is an argument, in JSON.
+
+    Raises BadRow for other tests, and without any.
+    """
+    texts = [(text({"input": given}, "input"), text({"output": value}, "output")) for given, value in tests]
+    samples = [([line for line in given.split("\n") if line], value) for given, value in texts]
+    if not samples:
+        raise BadRow("it has no tests")
     try:
         for arguments, value in samples:
             deque(map(parsed_json, [*arguments, value]), maxlen=0)
     except ValueError as error:
         raise BadRow(f"an argument or a value of a test is not JSON: {one_line(error)}") from None
     check = _CHECK.format(samples=samples, method=method)
-    return Problem(name, question, "", "Solution", (), check, source="livecodebench", task=Task.CLASS)
+    return Problem(
+        name, question, "", "Solution", (), check, source=source, task=Task.CLASS, preamble=PREAMBLE, seconds=SECONDS
+    )
 
 
 def _private(row: Row) -> object:

@@ -1,18 +1,19 @@
 """Reads the samples of SandboxFusion (https://github.com/bytedance/SandboxFusion): content, test, labels.
 
-`test` is a JSON list of {input: {stdin}, output: {stdout}}, or packed {input_output: JSON of {inputs, outputs}}; these
-are problems to evaluate on, for what a row calls its solution may be a placeholder. Or it is Python that checks a
-function: check(candidate), a unittest class, or asserts, which may also be a list, `test_list`.
+`test` is a JSON list of {input: {stdin}, output: {stdout}}, or packed {input_output: JSON of {inputs, outputs,
+fn_name?}}, as LiveCodeBench's; these are problems to evaluate on, for what a row calls its solution may be a
+placeholder. Or it is Python that checks a function: check(candidate), a unittest class, or asserts, which may also be a
+list, `test_list`.
 """
 
 import ast
 
-from data_pipeline.livecodebench import unpacked
+from data_pipeline.livecodebench import of_method, unpacked
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import document, identity, mapping, mappings, text, texts
 from data_pipeline.source_code import function_under_test, functions, parse
-from data_pipeline.stream_rows import Sample, of_inputs_and_outputs, stream, tested
+from data_pipeline.stream_rows import Sample, pairs, stream, tested
 
 
 def _id(row: Row) -> str:
@@ -33,7 +34,10 @@ def _problem(row: Row, name: str) -> Problem:
         samples = [_sample(each) for each in mappings(document(row, "test"), "test")]
         return tested(stream(name, question, "", samples, "sandbox_fusion"))
     tests = mapping(document(mapping(unpacked(test), "test"), "input_output"), "input_output")
-    return tested(of_inputs_and_outputs(name, question, "", tests, "sandbox_fusion"))
+    samples = pairs(tests.get("inputs"), tests.get("outputs"))
+    if tests.get("fn_name"):
+        return of_method(name, question, text(tests, "fn_name"), samples, "sandbox_fusion")
+    return tested(stream(name, question, "", samples, "sandbox_fusion"))
 
 
 def _is_python(test: str) -> bool:

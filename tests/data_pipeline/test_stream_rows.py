@@ -299,6 +299,25 @@ def test_the_samples_of_sandbox_fusion_are_read_in_both_forms():
     assert {problem.solution for problem in problems} == {""}
 
 
+def test_a_method_of_livecodebench_is_asked_for_whatever_placeholder_stands_for_its_solution():
+    inside = {"inputs": ["[1, 2]\n3", "[]\n0"], "outputs": ["[4, 5]", "[]"], "fn_name": "addAll"}
+    content = f"Add y to each.\n{METHOD['starter_code']}"
+    row = FUSION | {"content": content, "canonical_solution": "import sys; sys.exit(0)"}
+    problem, original = (
+        the_problem(each) for each in (row | {"test": packed({"input_output": json.dumps(inside)})}, METHOD)
+    )
+    assert (problem.check, problem.preamble, problem.solution) == (original.check, original.preamble, "")
+    right = (
+        "class Solution:\n    def addAll(self, xs: List[int], y: int) -> List[int]:\n        return [x + y for x in xs]"
+    )
+    with SandboxPool(workers=1) as judge:
+        assert make_benchmark([problem], judge).problems == (problem,)
+        checks = [submit_program(judge, problem, each, None) for each in (right, right.replace("x + y", "x"))]
+        assert [check.result().passed for check in checks] == [True, False]
+    listed = inside | {"inputs": [[[1, 2], 3], [[], 0]]}
+    assert "input" in the_reason(row | {"test": packed({"input_output": json.dumps(listed)})})
+
+
 def test_the_samples_of_sandbox_fusion_that_check_functions_are_judged_by_their_checks():
     head, body = "def inc(x):\n", "    return x + 1\n"
     named, setup = {"entry_point": "inc"}, {"test_setup_code": "k = 1"}
