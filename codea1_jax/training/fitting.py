@@ -1,5 +1,6 @@
 """Caches for requests that are not known before: as large as the free memory allows, in the model's own context."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from jax.sharding import Mesh
 from codea1_jax.common.chips import GIB
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import RolloutConfig
-from codea1_jax.models.decoder import Transformer
+from codea1_jax.models.decoder import Transformer, abstract_params
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Request
 from codea1_jax.rollout.capacity import capacity_of, pages_of
@@ -19,7 +20,12 @@ from codea1_jax.rollout.decode import abstract_cache
 from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
+LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
+# On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, and as many samples are decoded
+# at once as usually need no more.
+SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
+USUAL = 1 / 16  # of the longest response
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -43,7 +49,8 @@ def fitting_capacity(
     """What suits these requests and fits into `free` bytes of all the mesh's devices.
 
     Kernels of accelerators read the pages themselves: those are as many as there is memory for, and where they run
-    out, the youngest sample waits. Where pages are `copied` to be read, as on a CPU, fewer samples are decoded at once.
+    out, the youngest sample waits. Where pages are `copied` to be read, as on a CPU, fewer samples are decoded at once,
+    and pages take no more than a share of the parameters.
     Raises UserError if not even one sample fits.
     """
     block, samples = 8 if copied else 32, max(request.samples for request in requests)
@@ -64,10 +71,16 @@ def fitting_capacity(
             f"keys and values of a prompt of {longest} tokens and a response of {response} need {need:.1f} GiB of "
             f"memory, and {have:.1f} GiB of what is free may be used; make --max-tokens smaller"
         )
+    if not copied:
+        return capacity(ROWS, pages)
+    parameters = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(abstract_params(model)))
+    held = min(pages, int(max(LEAST_ON_CPU, SHARE_OF_MODEL * parameters)) // page)
+    most, usual = (pages_of(longest + math.ceil(part * response), block) for part in (1, USUAL))
     rows = ROWS
-    while copied and rows > 1 and rows * pages_of(longest + response, block) > pages:
+    while rows > LEAST_ROWS_ON_CPU and (rows * most > pages or rows * usual > held):
         rows //= 2
-    return capacity(rows, pages)
+    chosen = capacity(rows, max(least.pages, held))
+    return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))
 
 
 def free_memory(mesh: Mesh) -> int:
