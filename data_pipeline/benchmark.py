@@ -72,13 +72,26 @@ class Benchmark:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """The first test that a program failed: plain data; returned is None where it returned none (a detail says why)."""
+
+    call: str
+    expected: str
+    returned: str | None
+
+
+@dataclass(frozen=True)
 class TaskResult:
-    """How a problem's samples ended, in order; a detail explains why one did not pass."""
+    """How a problem's samples ended, in order; a detail explains why one did not pass.
+
+    failures: of those that golden tests judge; None for one that passed.
+    """
 
     task_id: str
     source: str
     statuses: tuple[str, ...]
     details: tuple[str, ...]
+    failures: tuple[Failure | None, ...] = ()
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -153,19 +166,28 @@ def check_samples(
         }
         pending.append((problem, programs, checks))
         while pending and all(check.done() for check in pending[0][2].values()):
-            yield _result(*pending.popleft())
+            yield _result(benchmark, *pending.popleft())
     while pending:
-        yield _result(*pending.popleft())
+        yield _result(benchmark, *pending.popleft())
 
 
-def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[Verdicts]]) -> TaskResult:
+def _result(
+    benchmark: Benchmark, problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[Verdicts]]
+) -> TaskResult:
     verdicts = {program: first_failure(check.result()) for program, check in checks.items()}
+    failed = {program: _failure(benchmark.tests[problem], check.result()) for program, check in checks.items()}
     return TaskResult(
         task_id=problem.id,
         source=problem.source,
         statuses=tuple(str(verdicts[program].status) for program in programs),
         details=tuple(verdicts[program].detail for program in programs),
+        failures=tuple(failed[program] for program in programs),
     )
+
+
+def _failure(tests: Sequence[Test] | None, verdicts: Verdicts) -> Failure | None:
+    judged = zip(tests or (), verdicts.tests, strict=False)
+    return next((Failure(t.call, t.expected, verdict.value) for t, verdict in judged if not verdict.passed), None)
 
 
 def first_failure(verdicts: Verdicts) -> Verdict:

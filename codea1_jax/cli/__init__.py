@@ -10,13 +10,14 @@ hosts without an accelerator stack. `train`, `rehearse` and `doctor` have someth
 
 import argparse
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from importlib.metadata import version
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._output import Output, ReaderGone, in_words, say
@@ -72,6 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
 
 
+def run_and_exit() -> NoReturn:
+    """`main` as a process of its own, which, once stopped, does not wait for programs that still are being compiled."""
+    code = main()
+    if code == STOPPED:
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _run(words: Sequence[str]) -> int:
     use_gpus_as_planned()
     leave_out_absent_accelerators()
@@ -117,4 +127,4 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-__all__ = ["main"]
+__all__ = ["main", "run_and_exit"]

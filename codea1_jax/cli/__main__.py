@@ -1,5 +1,3 @@
-import sys
+from codea1_jax.cli import run_and_exit
 
-from codea1_jax.cli import main
-
-sys.exit(main())
+run_and_exit()

@@ -23,7 +23,7 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import Role, read_templates
 from codea1_jax.evals import pytest_jobs
 from codea1_jax.evals.journal import Journal
-from codea1_jax.evals.samples import ReadSamples, references
+from codea1_jax.evals.samples import JournaledPlayer, ReadSamples, references
 from codea1_jax.game.players import Player
 from codea1_jax.rollout import Sampling
 from codea1_jax.run.telemetry import versions
@@ -66,6 +66,7 @@ class Evaluation:
         with blamed_on("--out"):
             self.journal = Journal(options.out or Path("runs", f"eval-{kind}-{digest}"), self._config)
         self._unknown: list[str] = []
+        self._drawn: dict[str, JournaledPlayer] = {}  # by the role that draws
 
     def player(self, role: Role, read: ReadSamples, prefix: str = "") -> Player:
         """Where samples come from: a file, which `read` reads, the data itself, or a model, of a run that of `role`.
@@ -80,7 +81,9 @@ class Evaluation:
                 player, unknown = read(samples, self.problems)
             self._unknown += unknown
             return player
-        return draw_from(options, role, prefix)
+        with progress_bar(f"eval {self._kind}"):
+            player = self._drawn[role] = JournaledPlayer(draw_from(options, role, prefix), self.journal)
+        return player
 
     @contextmanager
     def judging(self, unit: str) -> Iterator[tuple[SandboxPool, Callable[..., None]]]:
@@ -98,6 +101,7 @@ class Evaluation:
             "unknown_samples": self._unknown,
             "refused": {refusal.id: refusal.reason for refusal in self._loaded.refused},
             "dropped_tests": {test.id: test.reason for test in self._loaded.dropped},
+            "sampling": {role: player.figures for role, player in self._drawn.items()},
             "config": self._config,
             "versions": versions(),
             "seconds": round(time.perf_counter() - self._started, 1),
@@ -210,9 +214,20 @@ def _print_results(results: Mapping[str, Any], *, measured: bool) -> None:
     if packages := results.get("missing_packages"):
         listed = ", ".join(f"{name} ({counted(count, 'problem')})" for name, count in packages.items())
         say(f"the judge's Python lacks: {listed}; see --environment")
+    for role, drawn in results["sampling"].items():
+        say(f"{role}: {_drawn_in_words(drawn, results['config']['max_tokens'])}")
     for name in ("without_samples", "unknown_samples"):
         if results.get(name):
             say(f"{name.replace('_', ' ')}: {', '.join(results[name])}")
+
+
+def _drawn_in_words(drawn: Mapping[str, float], longest: int) -> str:
+    words = counted(int(drawn["responses"]), "response")
+    if "tokens" in drawn:
+        words += f" of {drawn['tokens']} tokens, {drawn['tokens_per_second']:.1f} a second"
+    if cut := drawn.get("cut_off"):
+        words += f"; {cut} were cut off at --max-tokens={longest}" + ("; raise it" if cut == drawn["responses"] else "")
+    return words
 
 
 def _sha256(*paths: Path) -> str:

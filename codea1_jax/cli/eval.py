@@ -139,6 +139,7 @@ def _code(options: argparse.Namespace) -> int:
     evaluation = Evaluation(options, "code")
     coder = evaluation.player("code", read_programs)
     with evaluation.judging("problems") as (judge, progress):
+        progress(0, len(evaluation.problems))
         benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
         results = evaluate_code(benchmark, coder, options.n, judge, evaluation.journal, progress)
     return evaluation.report(results)
@@ -152,6 +153,7 @@ def _tests(options: argparse.Namespace) -> int:
     tester = evaluation.player("test", read_tests)
     with evaluation.judging("functions") as (judge, progress):
         if options.protocol == "heldout":
+            progress(0, len(problems))
             results = _heldout(problems, tester, options.model, judge)
         else:
             mutated = mutated_functions(problems)

@@ -9,8 +9,10 @@ from codea1_jax.cli._arguments import add_judge, blamed_on, positive
 from codea1_jax.cli._evaluation import draw_from, make_pool
 from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.console import progress_bar
 from codea1_jax.common.words import counted
 from codea1_jax.evals.collaboration import Survivor, solve
+from codea1_jax.run.rundir import find_run
 from data_pipeline import Problem, problem_files
 from data_pipeline.problem import visible
 
@@ -40,9 +42,10 @@ def _run(options: argparse.Namespace) -> int:
     with blamed_on("FILE"):
         problems = problem_files.asked(options.file)
     options.test_model = options.test_model or options.model
-    coder, tester = draw_from(options, "code"), draw_from(options, "test", "test_")
-    solved = {}
-    with make_pool(options) as judge:
+    solved, one = {}, options.test_model == options.model and find_run(options.model) is None
+    with progress_bar("solve"), make_pool(options) as judge:
+        coder = draw_from(options, "code")
+        tester = coder if one else draw_from(options, "test", "test_")
         for problem in problems:
             survivors = solved[problem.id] = solve(problem, coder, tester, options.n, judge)
             if not options.json:

@@ -7,15 +7,17 @@ report to. A report costs a function call, and never waits for a device.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Show = Callable[[str, int, int, str], object]
-"""(stage, parts done, parts in all, what the parts are), as in ("sampling", 3, 16, "programs")."""
+Show = Callable[[str, int, int, str, str, float | None], object]
+"""(stage, parts done, parts in all, what the parts are, note, seconds left), as in ("sampling", 3, 16, "programs",
+"900 tokens", 60.0); None: by the rate of the parts.
+"""
 
 _shows: list[Show] = []
 
 
-def report(stage: str, done: int, total: int, parts: str) -> None:
+def report(stage: str, done: int, total: int, parts: str, note: str = "", left: float | None = None) -> None:
     for show in _shows[-1:]:
-        show(stage, done, total, parts)
+        show(stage, done, total, parts, note, left)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from rich.table import Column, Table
 from codea1_jax.common.activity import shown_by
 
 WIDE = 10_000  # columns, more than any table has
-MINUTE_SECONDS = 60  # that pass at least, off a terminal, before a line on the step in progress
-QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
+SOON_SECONDS = 5  # after which, off a terminal, a new stage of work is named
+MINUTE_SECONDS = 60  # between lines, off a terminal, on the step in progress
+QUIET_SECONDS = 30  # between lines, off a terminal, on other work
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +42,43 @@ def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
     return figures
 
 
+class _Stage:
+    """The stage of work in progress as a line, and when one is due: soon after it begins, then once in a while."""
+
+    def __init__(self, clock: Callable[[], float], pause: float) -> None:
+        self._clock, self._pause = clock, pause
+        self._name, self._began = "", (0, clock())  # parts done when the stage was first heard of, and when that was
+        self._due = clock() + SOON_SECONDS
+
+    def begin(self, name: str, done: int) -> None:
+        if name != self._name or done < self._began[0]:
+            self._name, self._began = name, (done, self._clock())
+            self._due = min(self._due, self._clock() + SOON_SECONDS)
+
+    def left(self, done: int, total: int, seconds: float | None = None) -> str:
+        """In words, by the rate since the stage began unless the seconds are known."""
+        first, began = self._began
+        if seconds is None and done > first:
+            seconds = (self._clock() - began) / (done - first) * (total - done)
+        return "" if seconds is None else f", {_clock_time(seconds)} left"
+
+    def line(self, stage: str, done: int, total: int, parts: str, note: str, left: float | None) -> str:
+        self.begin(f"{stage} {parts}", done)
+        words = ", ".join(filter(None, [f"{stage} {done}/{total} {parts}", note]))
+        return words + self.left(done, total, left)
+
+    def is_due(self) -> bool:
+        if due := self._clock() >= self._due:
+            self.shown()
+        return due
+
+    def shown(self) -> None:
+        self._due = self._clock() + self._pause
+
+
 class TrainingProgress:
     """Shows how far training is, and how far the step in progress: a line for every step that is done and, on a
-    terminal, a short one below them that is kept up to date; elsewhere a log line in MINUTE_SECONDS. A context manager.
+    terminal, a short one below them that is kept up to date; elsewhere log lines. A context manager.
 
     `done` is the number of steps an earlier, resumed run has done. shown: whether this process shows anything.
     """
@@ -59,8 +94,7 @@ class TrainingProgress:
     ) -> None:
         console = Console(stderr=True) if console is None else console
         self._total, self._clock = total, clock
-        self._step, self._said = done, clock()
-        self._stage, self._began = "", (0, 0.0)  # parts done when the stage was first heard of, and when that was
+        self._step, self._stage = done, _Stage(clock, MINUTE_SECONDS)
         self._compiled: tuple[int, float] | None = None  # the first step that is done here, and when
         self._bar = _make_bar(console) if shown and console.is_terminal else None
         self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
@@ -68,7 +102,8 @@ class TrainingProgress:
 
     def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
         now = self._clock()
-        eta, self._step, self._stage, self._said = self._eta(step, now), step, "", now
+        eta, self._step = self._eta(step, now), step
+        self._stage.shown()
         line = [f"step {step}/{self._total}", *describe(values)]
         if self._bar is None or self._task is None:
             logger.info(" | ".join([*line, f"{eta} left"]))
@@ -76,18 +111,12 @@ class TrainingProgress:
             self._bar.console.print(" | ".join(line), markup=False, highlight=False, soft_wrap=True)
             self._bar.update(self._task, completed=step, description="", eta=eta)
 
-    def show(self, stage: str, done: int, total: int, parts: str) -> None:
-        now, name = self._clock(), f"{stage} {parts}"
-        if name != self._stage or done < self._began[0]:
-            self._stage, self._began = name, (done, now)
-        first, began = self._began
-        left = "" if done == first else f", {_clock_time((now - began) / (done - first) * (total - done))}"
-        line = f"{stage} {done}/{total} {parts}{left}"
+    def show(self, stage: str, done: int, total: int, parts: str, note: str = "", left: float | None = None) -> None:
+        line = self._stage.line(stage, done, total, parts, note, left)
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=line)
-        elif now - self._said >= MINUTE_SECONDS:
-            logger.info("step %d: %s left" if left else "step %d: %s", self._step + 1, line)
-            self._said = now
+        elif self._stage.is_due():
+            logger.info("step %d: %s", self._step + 1, line)
 
     def _eta(self, step: int, now: float) -> str:
         """By the steps after the first one, which compiles."""
@@ -130,53 +159,58 @@ class ShowProgress(Protocol):
     def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
 
 
-def progress_lines(title: str, clock: Callable[[], float] = time.monotonic) -> ShowProgress:
-    """Lines on standard error: for each new note, and where there is none, one in QUIET_SECONDS, with what is left by
-    the rate since the note.
-    """
-    shown_note, shown_at = "", clock()
-    first, began = 0, clock()  # how many were done when the note was new, and when that was
+class ProgressLines:
+    """How far a command is, as lines on standard error: for each new note, and where there is none, once in a while."""
 
-    def show(done: int, total: int, note: str = "", /) -> None:
-        nonlocal shown_note, shown_at, first, began
-        now = clock()
-        if note != shown_note:
-            first, began = done, now
-        if note != shown_note or now - shown_at >= QUIET_SECONDS:
-            left = f", {_clock_time((now - began) / (done - first) * (total - done))} left" if done > first else ""
-            print(" ".join(filter(None, [title, f"{done}/{total}", note])) + left, file=sys.stderr, flush=True)
-            shown_note, shown_at = note, now
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._title, self._counts, self._note = title, "", ""
+        self._stage = _Stage(clock, QUIET_SECONDS)
 
-    return show
+    def __call__(self, done: int, total: int, note: str = "", /) -> None:
+        self._counts = " ".join(filter(None, [f"{done}/{total}", note]))
+        self._stage.begin(note, done)
+        if note != self._note or self._stage.is_due():
+            self._note = note
+            self._stage.shown()
+            self._print(f"{self._title} {self._counts}{self._stage.left(done, total)}")
+
+    def activity(self, stage: str, done: int, total: int, parts: str, note: str, left: float | None) -> None:
+        line = self._stage.line(stage, done, total, parts, note, left)
+        if self._stage.is_due():
+            self._print(f"{' '.join(filter(None, [self._title, self._counts]))}: {line}")
+
+    def _print(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[ShowProgress]:
-    """A bar on standard error; unless that is a terminal, `progress_lines`."""
+    """A bar on standard error, or lines unless that is a terminal, which also show what is reported as activity."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield progress_lines(title)
+        lines = ProgressLines(title)
+        with shown_by(lines.activity):
+            yield lines
         return
     columns = (
         rich.progress.TextColumn("{task.description}"),
-        rich.progress.BarColumn(),
+        rich.progress.BarColumn(bar_width=20),
         rich.progress.MofNCompleteColumn(),
         rich.progress.TimeElapsedColumn(),
-        rich.progress.TimeRemainingColumn(),
-        rich.progress.TextColumn("{task.fields[note]}", markup=False),
+        rich.progress.TextColumn("{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
-    with rich.progress.Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=total, completed=done, note="")
-        shown_total = total
+    with rich.progress.Progress(*columns, console=console, expand=True) as bar:
+        task, stage = bar.add_task(title, total=total, completed=done, note=""), _Stage(time.monotonic, QUIET_SECONDS)
 
         def show(done: int, total: int, note: str = "", /) -> None:
-            nonlocal shown_total
-            if total != shown_total:  # something else is counted: what is left is by its own rate
-                bar.reset(task, total=total)
-                shown_total = total
-            bar.update(task, completed=done, note=note)
+            stage.begin(f"{note} {total}", done)  # something else that is counted has a rate of its own
+            bar.update(task, total=total, completed=done, note=note + stage.left(done, total))
 
-        yield show
+        def activity(*reported: Any) -> None:
+            bar.update(task, note=stage.line(*reported))
+
+        with shown_by(activity):
+            yield show
 
 
 def print_table(table: Table) -> None:

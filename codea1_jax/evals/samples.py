@@ -4,19 +4,26 @@ A line is a JSON object with `task_id` and either `solution`, a whole program, o
 question; for tests, `tests`, a list of them. Case does not distinguish task ids: MBPP/2 is evalplus' Mbpp/2.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
+from codea1_jax.evals.journal import Journal
+from codea1_jax.game.players import AnyRequest, ConversationRequest, Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
 from codea1_jax.game.suites import Suite
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 from data_pipeline.rows import BadRow, Row, read_rows, text, texts
+
+RESPONSES_FILE = "responses.jsonl"
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,61 @@ class RecordedPlayer:
             recorded = self.tests_of.get(request.problem.id, ())
             (text,) = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
             yield i, (Response(text),)
+
+
+class JournaledPlayer:
+    """A player whose responses are all written to a journal, as they are read, with how they ended.
+
+    figures: how much was drawn, and in what time, compiling included.
+    """
+
+    def __init__(self, player: Player, journal: Journal) -> None:
+        self._player, self._journal = player, journal
+        self._seconds, self._tokens, self._responses, self._cut = 0.0, 0, 0, 0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        if not self._tokens:
+            return {"responses": self._responses}
+        return {
+            "responses": self._responses,
+            "cut_off": self._cut,
+            "tokens": self._tokens,
+            "seconds": round(self._seconds, 1),
+            "tokens_per_second": round(self._tokens / self._seconds, 2),
+        }
+
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
+        return self._written_down(requests, self._player.programs(requests), attrgetter("response"))
+
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
+        return self._written_down(requests, self._player.suites(requests), attrgetter("response"))
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        return self._written_down(requests, self._player.test_functions(requests), lambda response: response)
+
+    def _written_down(
+        self, requests: Sequence[AnyRequest], written: Iterator[tuple[int, T]], response_of: Callable[[Any], Response]
+    ) -> Iterator[tuple[int, T]]:
+        while True:
+            began = time.perf_counter()
+            each = next(written, None)
+            self._seconds += time.perf_counter() - began
+            if each is None:
+                return
+            index, samples = each
+            lines = [self._line(requests[index].problem, response_of(sample)) for sample in samples]
+            self._journal.add(RESPONSES_FILE, lines)
+            yield each
+
+    def _line(self, problem: Problem, response: Response) -> dict[str, Any]:
+        self._responses += 1
+        line: dict[str, Any] = {"task_id": problem.id, "response": response.text}
+        if (drawn := response.completion) is not None:
+            self._tokens += len(drawn.tokens)
+            self._cut += not drawn.finished
+            line |= {"finish": "stop" if drawn.finished else "length", "tokens": len(drawn.tokens)}
+        return line
 
 
 def _suite(texts: Sequence[str], request: SuiteRequest) -> WrittenSuite:

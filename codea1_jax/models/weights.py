@@ -19,6 +19,7 @@ from jax.experimental import multihost_utils
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from codea1_jax.common.activity import report
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import blamed_on_file, checked, read_json
 from codea1_jax.models.architecture import Architecture
@@ -160,7 +161,11 @@ def load_params(directory: Path, model: Transformer, like: Params | None = None)
     places = placements(model, like)
     stored = _stored_tensors(directory)
     _check_tensors(directory, stored, places, model.architecture)
-    return jax.tree.unflatten(jax.tree.structure(like), [_place(stored, place, leaf) for place, leaf in places.items()])
+    params, sizes = [], [leaf.size * leaf.dtype.itemsize for leaf in places.values()]
+    for place, leaf in places.items():
+        report("reading", sum(sizes[: len(params)]) >> 20, sum(sizes) >> 20, "MiB of parameters")
+        params.append(_place(stored, place, leaf))
+    return jax.tree.unflatten(jax.tree.structure(like), params)
 
 
 def stored_dtype(directory: Path) -> str:

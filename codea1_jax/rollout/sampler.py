@@ -5,6 +5,7 @@ its samples. The host looks at the rows only between blocks of tokens, where fin
 enter (`schedule`); what happens inside a block happens on the device (`decode`).
 """
 
+import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -161,14 +162,22 @@ class Sampler:
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
         rollout = self.open(params, requests, SamplingKind.of(sampling), sampling.max_new_tokens)
         schedule, controls, finished = rollout.schedule, Controls.of(sampling), []
+        samples, drawn, seconds = sum(request.samples for request in requests), 0, 0.0
         while True:
             prefills = schedule.admit()
             if not schedule.busy:
                 break
             running = self.start_block(rollout, prefills, controls)
+            began = time.perf_counter()  # what it took to compile is no part of it
             yield from map(_completed, finished)  # while the device works
-            finished = schedule.record(self.fetch(running))
-            report("sampling", schedule.completed, sum(request.samples for request in requests), self._samples)
+            block = self.fetch(running)
+            seconds, drawn = seconds + time.perf_counter() - began, drawn + int(np.sum(block.count))
+            finished = schedule.record(block)
+            note, left = f"{drawn:,} tokens, {drawn / seconds:.1f} a second", None
+            if schedule.completed:
+                expected = schedule.completed_tokens / schedule.completed * samples
+                left = max(0.0, expected / drawn - 1) * seconds
+            report("sampling", schedule.completed, samples, self._samples, note, left)
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted

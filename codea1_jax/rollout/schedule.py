@@ -45,7 +45,7 @@ class Schedule:
     """The rows of one call, from the first admission to the last completion.
 
     longest: the most tokens of any sample. preempted: samples so far that lost their rows for want of pages.
-    completed: samples so far that have drawn all of their tokens.
+    completed: samples so far that have drawn all of their tokens, and completed_tokens these tokens.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Schedule:
         pad_id: int,
         seed: int,
     ) -> None:
-        self.preempted = self.completed = 0
+        self.preempted = self.completed = self.completed_tokens = 0
         self._requests = dict(enumerate(requests))
         self._added = len(requests)
         self._capacity = capacity
@@ -356,6 +356,7 @@ class Schedule:
         sample = self._samples[row]
         assert sample is not None  # only samples end
         self.completed += 1
+        self.completed_tokens += length
         tokens, logprobs = (drawn[row].ravel()[:length].copy() for drawn in (self._drawn_tokens, self._drawn_logprobs))
         sample.group.completions[sample.index] = DrawnSample(tokens, logprobs, int(tokens[-1]) in self._eos_ids)
         self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)

@@ -29,8 +29,11 @@ def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]
             f"make {counted(steps, 'step')}, too few to see a trend: set train.questions={fitting}, or train.epochs"
         )
     every = config.eval.every
-    if not every or not (heldout or config.eval.datasets):
-        yield "nothing is evaluated: set eval.every, and data.heldout_share or data.heldout=FILE"
+    if not every:
+        yield "nothing is evaluated: set eval.every"
+        return
+    if not (heldout or config.eval.datasets):
+        yield "nothing is evaluated: no question is held out; set data.heldout_share or data.heldout=FILE"
         return
     points = -(-steps // every) + 1  # before the first step, and after the last
     if steps >= FEWEST_STEPS and points < FEWEST_POINTS:
@@ -91,11 +94,11 @@ def _why_suites_are_equal(suites: Sequence[SuiteRollout], rollout: RolloutConfig
 def _why_unread(
     responses: Iterable[Response], contents: Sequence[object], role: Role, rollout: RolloutConfig
 ) -> str | None:
-    """Why what should be in the responses was not there; None where some of it was."""
+    """Why what should be in the responses was not there, or not whole; None where some of it was."""
+    key, ends = f"rollout.{role}_tokens", [response.completion for response in responses]
+    if ends and all(end is not None and not end.finished for end in ends):
+        return f"all responses were cut off at {getattr(rollout, f'{role}_tokens')} tokens; raise {key}"
     if any(contents):
         return None
-    key, ends = f"rollout.{role}_tokens", [response.completion for response in responses]
-    if ends and not any(end.finished for end in ends if end is not None):
-        return f"every response was cut off at {key}={getattr(rollout, f'{role}_tokens')}; raise it"
     content = "a program" if role == "code" else "a test"
     return f"in no response {content} could be read; look at the responses in the report, and at the prompts' style"

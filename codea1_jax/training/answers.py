@@ -130,7 +130,6 @@ def _sample(
     response = max(max(request.limits, default=most) for request in requests)
     free, copied = free_memory(mesh), mesh.devices.flat[0].platform == "cpu"
     capacity = fitting_capacity(model, mesh, requests, response, free, copied=copied)
-    sampler = Sampler(
-        model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity, mesh=mesh
-    )
+    ends = {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
+    sampler = Sampler(model, **ends, seed=seed, capacity=capacity, mesh=mesh, samples="responses")
     yield from sampler.generate(params, requests, replace(sampling, max_new_tokens=response))

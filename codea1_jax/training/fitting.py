@@ -22,8 +22,8 @@ from codea1_jax.runtime.layout import REPLICA
 ROWS = 256  # samples decoded at once, where there is memory for them
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
-# On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, and as many samples are decoded
-# at once as usually need no more.
+# On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
+# samples are decoded at once as usually need no more.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
 USUAL = 1 / 16  # of the longest response
 CGROUP = Path("/sys/fs/cgroup")

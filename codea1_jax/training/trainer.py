@@ -147,6 +147,8 @@ class Trainer:
                 logger.info("%s: found no checkpoint to resume from; starting a new run", self._directory)
             with Interrupts():  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
+            if run.resume_step is not None:
+                logger.info("%s: resumed from step %d", self._directory, state.step)
             ready = time.perf_counter()
             if not run.figures("start"):  # else a run that is resumed
                 run.log("start", 0, {BEFORE_TRAINING: ready - self._started})

@@ -46,6 +46,19 @@ def journal(tmp_path, name="out"):
     return Journal(tmp_path / name, {"command": "eval code"})
 
 
+def test_a_failure_is_written_down_with_the_input_the_expected_and_the_returned_value(pool, tmp_path):
+    programs = [MINE.solution, "def f(x):\n    return x + 1", "def f(x):\n    return 1 / 0"]
+    evaluate_code(make_benchmark([MINE], pool), RecordedPlayer({"mine": programs}), 3, pool, journal(tmp_path), silent)
+    (line,) = map(json.loads, (tmp_path / "out" / "results.jsonl").read_text().splitlines())
+    right, wrong, raised = line["failures"]
+    assert right is None
+    assert wrong == {"call": "f(1)", "expected": raised["expected"], "returned": wrong["returned"]}
+    assert "2" in wrong["returned"]
+    assert "2" not in wrong["expected"]
+    assert raised["returned"] is None
+    assert "ZeroDivisionError" in line["details"][2]
+
+
 def test_figures_are_over_all_problems_and_those_that_cannot_be_judged_are_named(pool, tmp_path):
     benchmark = make_benchmark([GROW, UNSOUND, MISSING, MINE, BIGCODE], pool)
     assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]

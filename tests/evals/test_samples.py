@@ -5,12 +5,28 @@ import json
 import pytest
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.evals.samples import read_programs, read_tests, references, sample_line
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.samples import (
+    RESPONSES_FILE,
+    JournaledPlayer,
+    RecordedPlayer,
+    read_programs,
+    read_tests,
+    references,
+    sample_line,
+)
 from codea1_jax.game.players import ProgramRequest
+from codea1_jax.game.rollouts import Candidate, Response
+from codea1_jax.rollout import Completion
 from data_pipeline import Problem
 
 GROW = Problem("MBPP/2", "def grow(x):\n", "def grow(x):\n    return x + 1", "grow", ("assert grow(1) == 2",))
 STAY = Problem("HumanEval/0", "def stay(x):\n", "def stay(x):\n    return x", "stay", ())
+
+
+class ScriptedPlayer(RecordedPlayer):
+    def programs(self, requests):
+        return ((i, self.programs_of[request.problem.id]) for i, request in enumerate(requests))
 
 
 def write(path, *rows):
@@ -42,6 +58,22 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
     assert [line["task_id"] for line in lines] == ["Mbpp/2", "HumanEval/0", "Mbpp/2"]  # as the benchmark spells it
     recorded, _ = read_programs(write(path, *lines), [GROW, STAY])
     assert programs_of(recorded, [GROW, STAY]) == {0: ("a = 1\n", ""), 1: ("é",)}
+
+
+def test_responses_are_written_down_as_they_are_with_how_they_ended(tmp_path):
+    ends = (Completion((1, 2, 3), (0.0,) * 3, finished=True), Completion((4, 5), (0.0,) * 2, finished=False))
+    drawn = tuple(Candidate(Response(f"text {len(end.tokens)}", (), end), "program") for end in ends)
+    player = JournaledPlayer(ScriptedPlayer({GROW.id: drawn}), Journal(tmp_path / "out", {}))
+    assert list(player.programs([ProgramRequest(GROW, 2)])) == [(0, drawn)]
+    lines = [json.loads(line) for line in (tmp_path / "out" / RESPONSES_FILE).read_text().splitlines()]
+    assert lines == [
+        {"task_id": GROW.id, "response": "text 3", "finish": "stop", "tokens": 3},
+        {"task_id": GROW.id, "response": "text 2", "finish": "length", "tokens": 2},
+    ]
+    assert player.figures | {"seconds": 0, "tokens_per_second": 0} == {
+        **{"responses": 2, "cut_off": 1, "tokens": 5},
+        **{"seconds": 0, "tokens_per_second": 0},
+    }
 
 
 @pytest.mark.parametrize(

@@ -131,11 +131,15 @@ def test_versions_name_python_the_packages_and_the_devices() -> None:
 
 def test_off_a_terminal_every_new_note_is_a_line_and_so_is_half_a_minute(capsys) -> None:
     now = [0.0]
-    show = console.progress_lines("runs", lambda: now[0])
+    show = console.ProgressLines("runs", lambda: now[0])
     for seconds, done, note in ((1, 0, "a"), (2, 0, "a"), (3, 1, "b"), (20, 1, "b"), (34, 1, "b"), (35, 2, "b")):
         now[0] = seconds
         show(done, 3, note)
     assert capsys.readouterr().err.splitlines() == ["runs 0/3 a", "runs 1/3 b", "runs 1/3 b"]
+    for seconds, stage, left in ((40, "compiling", None), (44, "sampling", None), (50, "sampling", 61.0)):
+        now[0] = seconds
+        show.activity(stage, 0, 9, "programs", "80 tokens", left)
+    assert capsys.readouterr().err == "runs 2/3 b: sampling 0/9 programs, 80 tokens, 1:01 left\n"
     with console.progress_bar("problems") as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""

@@ -15,19 +15,22 @@ FIGURES = {"code/reward": 0.5, "test/reward": 0.25, "pass_rate": 0.613, "seconds
 def test_a_terminal_keeps_a_line_for_every_step_above_a_short_one_on_the_step_in_progress():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80)
-    clock = iter([0.0, 0.0, 6000.0, 6100.0, 6110.0, 6200.0])
-    with TrainingProgress(1120, done=6, console=console, clock=lambda: next(clock)) as progress:
+    clock = [0.0]
+    with TrainingProgress(1120, done=6, console=console, clock=lambda: clock[0]) as progress:
         progress.update(7, FIGURES)
+        clock[0] = 6000.0
         progress.update(8, FIGURES)
         report("updating code", 0, 12, "micro-batches")
+        clock[0] = 6110.0
         report("sampling", 48, 2048, "programs")
+        clock[0] = 6200.0
         report("sampling", 1048, 2048, "programs")
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", screen.getvalue()).rstrip().splitlines()
     figures = "code reward 0.500 | test reward 0.250 | passed 61% | 432.1 s: judge 9.0"
     assert [lines.count(f"step {step}/1120 | {figures}") for step in (7, 8)] == [1, 1]
     assert lines[-1].split() == [
         *("step", "8/1120", lines[-1].split()[2], "1853:20:00", "left"),
-        *("sampling", "1048/2048", "programs,", "1:30"),
+        *("sampling", "1048/2048", "programs,", "1:30", "left"),
     ]
     assert len(lines[-1]) <= 80
 
@@ -36,7 +39,7 @@ def _logged(clock: list[float]) -> TrainingProgress:
     return TrainingProgress(9, done=4, console=Console(file=io.StringIO()), clock=lambda: clock[0])
 
 
-def test_a_log_has_a_line_a_minute_on_the_step_in_progress(caplog):
+def test_a_log_names_a_stage_soon_and_then_every_minute(caplog):
     clock = [0.0]
     with caplog.at_level(logging.INFO), _logged(clock) as progress:
         for seconds in range(0, 150, 10):
@@ -45,13 +48,14 @@ def test_a_log_has_a_line_a_minute_on_the_step_in_progress(caplog):
         clock[0] = 151.0
         progress.update(5, {})
         clock[0] = 200.0
-        report("judging", 0, 4, "questions")  # less than a minute after the step's own line
+        report("judging", 0, 4, "questions")
         clock[0] = 215.0
         report("judging", 1, 4, "questions")
     report("sampling", 1, 2, "suites")  # after the run: for nobody
     assert caplog.messages == [
-        "step 5: sampling 6/30 suites, 4:00 left",
-        "step 5: sampling 12/30 suites, 3:00 left",
+        "step 5: sampling 1/30 suites, 4:50 left",
+        "step 5: sampling 7/30 suites, 3:50 left",
+        "step 5: sampling 13/30 suites, 2:50 left",
         "step 5/9 | --:-- left",
         "step 6: judging 1/4 questions, 0:45 left",
     ]

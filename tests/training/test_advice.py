@@ -104,7 +104,7 @@ def test_a_step_that_taught_nothing_says_why(pool, programs, suites, code, test)
 
 def test_responses_that_are_all_cut_off_name_the_length_to_raise(pool):
     told = lessons(pool, ["", ""], ["", ""], finished=False)
-    assert any("every response was cut off at rollout.code_tokens=4096; raise it" in line for line in told)
+    assert any("all responses were cut off at 4096 tokens; raise rollout.code_tokens" in line for line in told)
 
 
 # --- a policy that is not sampled as it is learned from ------------------------------------------------
