@@ -4,7 +4,6 @@ A problem that fails its own check cannot be judged; it is named with the reason
 its problems, as the paper's: nobody solves one that cannot be judged.
 """
 
-import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -12,13 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from data_pipeline.problem import Problem, Refusal
-from data_pipeline.validate import checker_fault
+from data_pipeline.validate import LONGEST_CHECK, MEMORY_MB, NEEDS, PATIENT, checker_fault, failed_check, first_failure
 from data_pipeline.verdicts import own_tests, submit_program
-from sandbox import Judge, Limits, Status, Test, Verdict, Verdicts
+from sandbox import Judge, Limits, Status, Test, Verdicts
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
-MEMORY_MB = 4096  # as evalplus allows
-LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
 SLOWER = 4.0  # how much slower than the reference a sample may be, as evalplus allows
 SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allows
 
@@ -30,8 +27,6 @@ LIVE_SECONDS = 6.0  # for a test where nothing is known: LiveCodeBench's own
 
 PAPER_SECONDS: Mapping[LimitsOf, float] = {"paper": 10.0, "paper_last": 20.0}
 PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB = 240.0, 30 * 1024  # in BigCodeBench
-
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 
 @dataclass(frozen=True)
@@ -106,9 +101,6 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
 
     Raises SandboxError if the judge fails.
     """
-    patient = Limits(
-        call_seconds=LONGEST_CHECK, load_seconds=LONGEST_CHECK, program_seconds=LONGEST_CHECK, memory_mb=MEMORY_MB
-    )
     tests: dict[Problem, tuple[Test, ...] | None] = {}
     missing, unsound = [], []
     for problem in problems:
@@ -117,7 +109,7 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
         except ValueError as error:
             unsound.append(Refusal(problem.id, str(error)))
     solved = [problem for problem in tests if problem.solution]
-    checks = {problem: submit_program(judge, problem, problem.solution, tests[problem], patient) for problem in solved}
+    checks = {problem: submit_program(judge, problem, problem.solution, tests[problem], PATIENT) for problem in solved}
     limits: dict[Problem, Limits] = {}
     for problem, own in tests.items():
         if own == ():
@@ -131,14 +123,11 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
             limits[problem] = _unknown_limits(problem)
             continue
         result = checks[problem].result()
-        failed = first_failure(result)
-        reason = f"{failed.status}: {failed.detail}".removesuffix(": ")
-        if result.passed:
+        reason = failed_check(result)
+        if reason is None:
             limits[problem] = _limits(result.cpu_seconds)
-        elif module := _MISSING.search(reason):
-            missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
         else:
-            unsound.append(Refusal(problem.id, f"its own solution fails its own check ({reason})"))
+            (missing if reason.startswith(NEEDS) else unsound).append(Refusal(problem.id, reason))
     return Benchmark(tuple(problems), limits, tests, tuple(missing), tuple(unsound))
 
 
@@ -188,10 +177,6 @@ def _result(
 def _failure(tests: Sequence[Test] | None, verdicts: Verdicts) -> Failure | None:
     judged = zip(tests or (), verdicts.tests, strict=False)
     return next((Failure(t.call, t.expected, verdict.value) for t, verdict in judged if not verdict.passed), None)
-
-
-def first_failure(verdicts: Verdicts) -> Verdict:
-    return next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
 
 
 def _unknown_limits(problem: Problem) -> Limits:

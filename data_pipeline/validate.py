@@ -1,19 +1,38 @@
-"""Runs every solution against its own golden tests, in the sandbox.
+"""Runs every solution against its own golden tests, and its own check, in the sandbox.
 
-A solution gets half of the limits of the programs that its answers will judge. It must also give the same answers when
-asked again, because its answer to a call is cached. A problem without a solution is refused unrun.
+On golden tests it gets half of the limits of the programs that its answers will judge. It must also give the same
+answers when asked again, because its answer to a call is cached. A problem without a solution is refused unrun.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import runnable
 from data_pipeline.problem import Problem
-from data_pipeline.verdicts import StatedAnswers, allowed, tolerance_of
-from sandbox import EXACT, FEW_ULPS, Execution, Job, Judge, Outcome, Status, SuiteTest, checkers
+from data_pipeline.verdicts import StatedAnswers, allowed, submit_program, tolerance_of
+from sandbox import (
+    EXACT,
+    FEW_ULPS,
+    Execution,
+    Job,
+    Judge,
+    Limits,
+    Outcome,
+    Status,
+    SuiteTest,
+    Verdict,
+    Verdicts,
+    checkers,
+)
 
+LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
+MEMORY_MB = 4096  # as evalplus allows
+PATIENT = Limits(LONGEST_CHECK, LONGEST_CHECK, LONGEST_CHECK, memory_mb=MEMORY_MB)  # for a solution and its check
+NEEDS = "needs "
 NO_SOLUTION = "it has no solution: it can only be evaluated on"
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _WRONG = ("", "?")  # outputs of which no checker accepts both
 
 
@@ -22,8 +41,27 @@ def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
 
     Raises sandbox.SandboxError if the sandbox itself fails.
     """
-    found = iter(_failures([problem for problem in problems if problem.solution], judge))
-    return [next(found) if problem.solution else NO_SOLUTION for problem in problems]
+    solved = [problem for problem in problems if problem.solution]
+    checks = {p: submit_program(judge, p, p.solution, None, PATIENT) for p in solved if p.check}
+    tested = [problem for problem in solved if problem not in checks]
+    found = dict(zip(tested, _failures(tested, judge), strict=True))
+    found |= {problem: failed_check(check.result()) for problem, check in checks.items()}
+    return [found.get(problem, NO_SOLUTION) for problem in problems]
+
+
+def failed_check(verdicts: Verdicts) -> str | None:
+    """Why a solution does not pass its own check, or None."""
+    if verdicts.passed:
+        return None
+    failed = first_failure(verdicts)
+    reason = f"{failed.status}: {failed.detail}".removesuffix(": ")
+    if module := _MISSING.search(reason):
+        return f"{NEEDS}{module[1]}, which the judge's Python lacks"
+    return f"its own solution fails its own check ({reason})"
+
+
+def first_failure(verdicts: Verdicts) -> Verdict:
+    return next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
 
 
 def _failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:

@@ -49,6 +49,30 @@ def test_every_fault_is_named_by_its_line(tmp_path, capsys):
     assert [(test["line"], test["id"]) for test in report["dropped_tests"]] == [(7, "d")]
 
 
+def test_checks_are_run_with_the_packages_of_this_environment(tmp_path, capsys):
+    """As `eval code` runs them: what is installed here is not missing, and a check that fails is a fault."""
+    check = (
+        "import unittest\nclass TestCases(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n"
+    )
+    prompts = {name: f"import {name}\ndef f(x):\n" for name in ("jinja2", "no_such_package")}
+    bodies = {"right": "    return x + 1\n", "wrong": "    return x\n"}
+    rows = [
+        {"task_id": f"{n}/{b}", "complete_prompt": p, "canonical_solution": body, "test": check, "entry_point": "f"}
+        for n, p in prompts.items()
+        for b, body in bodies.items()
+    ]
+    path = tmp_path / "bigcodebench.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert main(["data", "validate", str(path), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert report["problems"] == 1
+    wrong, *missing = [(fault["id"], fault["reason"]) for fault in report["faults"]]
+    assert wrong[0] == "jinja2/wrong" and wrong[1].startswith("its own solution fails its own check (failed: ")
+    assert missing == [
+        (f"no_such_package/{b}", "needs no_such_package, which the judge's Python lacks") for b in bodies
+    ]
+
+
 def test_a_dropped_test_is_no_fault(tmp_path, capsys):
     path = tmp_path / "mine.jsonl"
     path.write_text(LINES[6] + "\n\n")
