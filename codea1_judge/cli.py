@@ -21,16 +21,14 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    from data_pipeline.problem import visible  # noqa: PLC0415
     from sandbox import SandboxError, SandboxUnavailable  # noqa: PLC0415
 
     try:
         return options.run(options)
-    except (SandboxUnavailable, ValueError) as error:
-        print(f"codea1-judge: {error}", file=sys.stderr)
-        return 2
-    except (OSError, SandboxError) as error:
-        print(f"codea1-judge: {error}", file=sys.stderr)
-        return 1
+    except (OSError, SandboxError, ValueError) as error:
+        print(visible(f"codea1-judge: {error}"), file=sys.stderr)
+        return 2 if isinstance(error, SandboxUnavailable | ValueError) else 1
 
 
 def check(_options: argparse.Namespace) -> int:

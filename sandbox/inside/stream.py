@@ -19,6 +19,7 @@ RAISED, OUT_OF_MEMORY, DOES_NOT_PARSE = 1, 2, 3  # exit statuses; a program that
 READ = b"\0read "  # after a reference's output: how many bytes of its input it read
 ERRORS = b"\0errors "  # behind both outputs: how many bytes of them are those of descriptor 2
 STDIN = "/dev/stdin"  # which programs may open by this name
+_ROOM = 1 << 23  # bytes of the programs' folder that an input may take
 MAX_ERRORS = 1 << 16  # bytes, the last ones
 
 
@@ -49,8 +50,7 @@ def _begin(request_fd: int, result_fd: int) -> tuple:
     )
     os.ftruncate(request_fd, 0)
     if STDIN in message[0] and os.path.islink(STDIN) and not os.path.exists(STDIN):
-        with open(os.readlink(STDIN), "wb") as file:  # of a jail, which has no /proc for it to be found in
-            file.write(message[1] or b"")
+        _put(message[1] or b"", os.readlink(STDIN))
     os.pwrite(request_fd, message[1] or b"", 0)
     os.lseek(request_fd, 0, os.SEEK_SET)
     os.dup2(request_fd, 0)
@@ -61,6 +61,24 @@ def _begin(request_fd: int, result_fd: int) -> tuple:
     sys.setrecursionlimit(recursion)
     evaluation.allow_cpu(seconds)
     return message
+
+
+def _put(text: bytes, name: str) -> None:
+    """Have the text read under the name: of a jail, which has no /proc for its input to be found in.
+
+    Where the folder has no room for it, a process writes it into a pipe, a new one for whoever opens it next.
+    """
+    if len(text) <= _ROOM:
+        with open(name, "wb") as file:
+            file.write(text)
+        return
+    os.mkfifo(name)
+    is_writer = os.fork() == 0
+    while is_writer:
+        with contextlib.suppress(OSError), open(name, "wb") as file:
+            os.mkfifo(f"{name}-next")
+            os.rename(f"{name}-next", name)
+            file.write(text)
 
 
 def _run(program: str, compiles_only: bool, shows_errors: bool) -> tuple[int, IO[str] | None]:

@@ -1,10 +1,10 @@
 """One verdict at every door: a response to a question is right at all of them or at none.
 
-Where a door knows less (`/check`, `/submit` and the reward functions of `examples/` get tests and no question), what it
-cannot know is not asked of it: docs/judge.md says so.
+What docs/judge.md says that a door judges otherwise is not asked of it.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -40,6 +40,10 @@ RESPONSES = [
     (name, text, kind == "right") for name in ASKED for kind in ("right", "wrong") for text in ASKED[name][kind]
 ]
 Door = Callable[[Problem, str], bool]
+PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text()
+DIFFERS = {  # by door: in which kinds of questions
+    door: set(kinds.split(", ")) for door, kinds in re.findall(r"^\| `([^`]+)` \| ([a-z, ]+) \|", PAGE, re.MULTILINE)
+}
 
 
 @pytest.fixture(scope="module")
@@ -93,15 +97,20 @@ def doors(pool: SandboxPool) -> Iterator[dict[str, Door]]:
             "solve": lambda problem, response: _survives(pool, problem, response),
             "the game": lambda problem, response: _rewarded(pool, problem, response),
             "data validate": lambda problem, response: _is_solution(pool, problem, response),
-            "examples": by_example,
+            "examples/": by_example,
         }
 
 
 @pytest.mark.parametrize(("name", "response", "right"), RESPONSES)
 def test_a_response_gets_the_same_verdict_at_every_door(doors: dict[str, Door], name: str, response: str, right: bool):
     (problem,) = problem_files.FORMAT.read([ASKED[name]["row"]]).problems
-    open_doors = [door for door in doors if door not in ASKED[name].get("closed", ())]
+    open_doors = [door for door in doors if not DIFFERS.get(door, set()) & set(ASKED[name].get("of", ()))]
     assert {door: doors[door](problem, response) for door in open_doors} == dict.fromkeys(open_doors, right)
+
+
+def test_every_difference_that_the_page_states_is_of_a_door_and_of_a_question(doors: dict[str, Door]):
+    assert DIFFERS.keys() < doors.keys()
+    assert set().union(*DIFFERS.values()) == {kind for question in ASKED.values() for kind in question.get("of", ())}
 
 
 def _as_code(problem: Problem) -> str:

@@ -106,6 +106,7 @@ def test_problems_of_files_are_judged_by_their_golden_tests(judge: Judge, tmp_pa
         ([{"input": "1", "output": 1}], "not {input, output}"),
         ([{"input": "1", "output": "1", "weight": 2}], "not {input, output, weight}"),
         ([["assert f(1) == 1"]], "not ['assert f(1) == 1']"),
+        ([["assert f(1) == 1", "assert f(2) == 2"]], "not ['assert f(1) == 1', 'assert f(2) == 2']"),
         ([None], "not None"),
         ("assert f(1) == 1", "tests are a list or a Problem, not str"),
         ({"input": ["1"], "output": ["1"]}, "tests are a list or a Problem, not dict"),
@@ -151,13 +152,16 @@ def test_the_order_of_a_dict_is_its_own(judge: Judge):
     assert [verdict.passed for verdict in judge.judge(program, tests).tests] == [True, False, True, True, True, True]
 
 
-def test_the_command_checks_the_host_and_refuses_in_one_line(capsys, monkeypatch):
+def test_the_command_checks_the_host_and_refuses_in_one_line(capsys, monkeypatch, tmp_path):
     assert cli.main(["check"]) == 0
     assert "ok   jail " in capsys.readouterr().out
     monkeypatch.delenv("CODEA1_SANDBOX_TOKEN", raising=False)
     assert cli.main(["serve", "--workers=1", "--host=0.0.0.0"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("codea1-judge: ") and "needs a token" in err and err.count("\n") == 1
+    (empty := tmp_path / "\x1b[2J").touch()
+    assert cli.main(["serve", "--token-file", str(empty)]) == 2
+    assert "\\x1b[2J holds no token" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

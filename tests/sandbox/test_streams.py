@@ -259,3 +259,12 @@ def test_whatever_a_run_writes_is_read_as_one_outcome_per_input(count: int):
             text = outcome.value if outcome.status is Status.RETURNED else outcome.detail
             assert text is not None and text.isascii() and (text.isprintable())
             assert outcome.inputs in ("", *(f"{read} {outcome.value}" for read in ("1 2 3", "1 2", "1")))
+
+
+@pytest.mark.parametrize("size", [1 << 10, 20 << 20])
+def test_an_input_of_any_size_is_read_by_its_name_as_often_as_it_is_opened(size):
+    program = "for _ in range(2):\n    with open('/dev/stdin') as given: print(len(given.read()))\nprint(len(input()))"
+    limits = Limits(call_seconds=10.0, memory_mb=512)
+    with SandboxPool(workers=1, limits=limits) as jail:
+        (result,) = jail.execute([Job(program, ("x" * size,), task=Task.STREAM)])
+    assert result.outcomes[0].value == str([size] * 3), result
