@@ -1,9 +1,8 @@
-"""Run by test_compiled_programs.py in separate processes, which share a folder of compiled programs.
+"""Run by test_compiled_programs.py in separate processes, which share a folder of compiled programs: two small ones are
+run, one on all devices and one on this process's own, and both again, as at the next start.
 
-Arguments: the folder, and those of `codea1 train`; or the folder, a coordinator's address, the number of processes and
-this one's index: then two small programs run, one on all devices and one on this process's own, and both again, as at
-the next start. Prints one JSON line {"programs": how many were wanted, "found": how many of them were in the folder},
-or {"first": such counts, "second": such counts}.
+Arguments: the folder, a coordinator's address, the number of processes and this one's index. Prints a line of JSON,
+{"first": counts, "second": counts}: of {"programs": how many were wanted, "found": how many were in the folder}.
 """
 
 import json
@@ -19,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from codea1_jax.cli import main
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.config import HostsConfig
 from codea1_jax.runtime.join import joined
@@ -50,11 +48,5 @@ def run_twice(hosts: HostsConfig) -> dict[str, dict[str, int]]:
 
 if __name__ == "__main__":
     jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))
-    arguments = sys.argv[2:]
-    if arguments[0] == "train":
-        code, found = main(arguments), counts()
-    else:
-        address, count, index = arguments
-        code, found = 0, run_twice(HostsConfig(coordinator=address, count=int(count), index=int(index)))
-    print(json.dumps(found))
-    sys.exit(code)
+    address, count, index = sys.argv[2:]
+    print(json.dumps(run_twice(HostsConfig(coordinator=address, count=int(count), index=int(index)))))

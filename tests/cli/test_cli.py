@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -375,15 +375,21 @@ def test_a_seed_is_complete_in_all_tables_before_the_next_one_begins(capsys):
     assert seeds == sorted(seeds) and set(seeds) == {"run.seed=0", "run.seed=1", "run.seed=2"}
 
 
+def finish(folder: Path, preset: str, overrides: Sequence[str]) -> tuple[Path, Config]:
+    """A finished run's directory, and what it was."""
+    config = load(Config, preset, overrides)
+    finished = folder / config.run.directory
+    finished.mkdir(parents=True)
+    (finished / "config.yaml").write_text(dump(config))
+    (finished / "summary.json").write_text("{}")
+    return finished, config
+
+
 def test_finished_runs_decide_on_hypotheses(capsys, tmp_path):
     asked = ["code", "--seeds", "2", "--steps", "3", "--questions", "8"]
     commands, _ = reproduced(capsys, *asked)
     for _, _, preset, *overrides in commands:
-        config = load(Config, preset, overrides)
-        finished = tmp_path / config.run.directory
-        finished.mkdir(parents=True)
-        (finished / "config.yaml").write_text(dump(config))
-        (finished / "summary.json").write_text("{}")
+        finished, config = finish(tmp_path, preset, overrides)
         figure = {"micro/a1": 60.0, "micro/golden": 40.0}.get(preset, 50.0) + config.run.seed / 100
         line = {"kind": "eval", "step": 3, "eval/avg_at_n": figure, "eval/pass_at_8": 90.0}
         (finished / "metrics.jsonl").write_text(json.dumps(line) + "\n")
@@ -401,11 +407,7 @@ def test_runs_of_one_budget_are_not_shown_as_those_of_another(changed, capsys, t
     first, second, *_ = capsys.readouterr().out.splitlines()
     for command in (first, second):  # base and a method, finished
         _, _, preset, *overrides = shlex.split(command)
-        config = load(Config, preset, overrides)
-        finished = tmp_path / config.run.directory
-        finished.mkdir(parents=True)
-        (finished / "config.yaml").write_text(dump(config))
-        (finished / "summary.json").write_text("{}")
+        finish(tmp_path, preset, overrides)
     assert cli.main(asked) == 0
     left = capsys.readouterr().out.splitlines()
     assert first not in left and second not in left

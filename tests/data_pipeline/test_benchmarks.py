@@ -4,65 +4,14 @@ from collections.abc import Iterable
 
 import pytest
 from own_checks import passes
+from own_rows import fixture_rows
 
 import data_pipeline
 from data_pipeline import Problem, bigcodebench, evalplus, evolvecoder, problem_files, unleaked
 from data_pipeline.sources import find_format
 
 EVALPLUS = evalplus.FORMATS[0]  # all read every form
-CHECK = """
-def assertion(out, exp):
-    assert out == exp
-
-def check({name}):
-    inputs = [[1], [2]]
-    results = [2, 3]
-    for inp, exp in zip(inputs, results):
-        assertion({name}(*inp), exp)
-"""
-HUMANEVAL_ROW = {
-    "task_id": "HumanEval/900",
-    "prompt": 'import math\n\n\ndef grow(x: int) -> int:\n    """ One more. """\n',
-    "canonical_solution": "    return x + math.floor(1.5)\n",
-    "entry_point": "grow",
-    "test": CHECK.format(name="candidate"),
-}
-MBPP_ROW = {
-    "task_id": 901,
-    "prompt": "Write a function to add one.",
-    "code": "def one():\n    return int(math.cos(0))\ndef grow(x):\n    return x + one()",
-    "source_file": "Benchmark.ipynb",
-    "test_imports": ["import math"],
-    "test_list": ["assert grow(1) == 2", "assert grow(3) == 4"],
-    "test": "import json\nfrom math import inf\ninputs = [[1], [3], [inf]]\nresults = [2, 4, inf]\n"
-    "def same(a, b):\n    return a == b\n"
-    "for inp, exp in zip(inputs, results):\n    assert same(grow(*inp), exp), json.dumps(exp)\n",
-}
-TRAINING_ROW = {
-    "problem": 'def check(n):\n"""\nWrite a function to add one.\nassert check(1) == 2\n"""',
-    "GT_code": "\ndef check(n):\n    return floor(n) + 1\n",
-    "test": CHECK.format(name="check"),
-    "data_source": "mbppplus",
-    "extra_info": {"function_name": "check", "imports": "from math import floor", "question_id": "MBPP/56"},
-}
-BIGCODE_ROW = {
-    "task_id": "BigCodeBench/902",
-    "complete_prompt": 'import random\n\ndef task_func(x):\n    """One more."""\n',
-    "instruct_prompt": "Add one.",
-    "canonical_solution": "    return x + 1\n",
-    "code_prompt": "import random\ndef task_func(x):\n",
-    "test": "import unittest\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n"
-    "        self.assertEqual(task_func(1), 2)\n",
-    "entry_point": "task_func",
-    "libs": "['random']",
-}
-UNLEAKED_ROW = {
-    "task_id": "7",
-    "func_name": "grow",
-    "code": "from collections import namedtuple\nP = namedtuple('P', 'x')\ndef grow(p):\n    return p + 1",
-    "prompt": "Adds one.",
-    "test_list": ["assert grow(1) == 2", "assert grow(P(1).x) == 2", "assert grow(2.5)==3.5"],
-}
+HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW, BIGCODE_ROW, UNLEAKED_ROW, EVOLVED_ROW = fixture_rows("benchmarks").values()
 
 
 @pytest.mark.parametrize("row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"])
@@ -98,7 +47,7 @@ def test_a_completion_form_question_is_completed_by_its_code():
 def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
     row = TRAINING_ROW | {
         "GT_code": "\ndef helper(n):\n    return n\ndef grow(n):\n    return helper(n) + 1\n",
-        "test": CHECK.format(name="grow").replace("def check(grow)", "def check(helper)"),
+        "test": TRAINING_ROW["test"].replace("check(*", "grow(*").replace("check(check)", "check(helper)"),
         "extra_info": {"function_name": "helper", "imports": "", "question_id": "MBPP/123"},
     }
     (problem,) = EVALPLUS.read([row]).problems
@@ -151,18 +100,6 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
     assert problem.question == "Adds one.\n\ndef grow(p):"
     assert problem.golden_tests == ("assert grow(1) == 2", "assert grow(2.5) == 3.5")
     assert problem.check.splitlines() == UNLEAKED_ROW["test_list"]
-
-
-EVOLVED_ROW = {
-    "id": "TACO_1",
-    "question": "def grow(x: int) -> int: One more.",
-    "tests": [
-        "assert grow(1) == 2",
-        "assert sorted([grow(2)]) == [3]",
-        "assert abs(grow(0.5) - 1.5) < 1e-6",
-        "grow(1)",
-    ],
-}
 
 
 def test_an_evolved_row_has_asserts_and_no_solution():

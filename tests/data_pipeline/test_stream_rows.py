@@ -11,6 +11,7 @@ from decimal import Decimal, localcontext
 import pyarrow
 import pyarrow.parquet
 import pytest
+from own_rows import fixture_rows
 from packed import packed
 
 from data_pipeline import Problem, problem_files, tfds_files
@@ -26,80 +27,9 @@ from sandbox import SandboxPool, Task, Tolerance
 
 SUM = "print(sum(map(int, input().split())))"
 PYTHON2 = "print sum(map(int, raw_input().split()))"
-OWN = {"id": "sum", "question": "Print the sum.", "solution": SUM, "tests": [{"input": "1 2\n", "output": "3\n"}]}
-CODE_CONTESTS = {
-    "name": "1_A. Sum",
-    "description": "Print the sum.",
-    "public_tests": {"input": ["1 2\n"], "output": ["3\n"]},
-    "private_tests": {"input": ["4 5\r\n", "\n"], "output": ["9", "0"]},
-    "generated_tests": {"input": ["6 7\n"], "output": ["13\n"]},
-    "solutions": {"language": [2, 1, 3, 3], "solution": ["int main() {}", PYTHON2, PYTHON2, SUM]},
-    "incorrect_solutions": {"language": [3], "solution": ["print(0)"]},
-    "time_limit": {"seconds": 2, "nanos": 500_000_000},
-    "input_file": "",
-    "output_file": "",
-}
-PLUS = {
-    "source": "Codeforces",
-    "id": "1_A",
-    "title": "Sum",
-    "description": "Print the sum.",
-    "time_limit": 2_500,
-    "memory_limit": 256,
-    "checker": "#include <testlib.h>",
-    "test_cases": [{"input": "4 5\r\n", "output": "9"}, {"input": "1 2\n", "output": "3\n"}],
-    "correct_submissions": [
-        *({"code": "int main() {}", "language": "cpp"}, {"code": PYTHON2, "language": "py2"}),
-        *({"code": PYTHON2, "language": "py3"}, {"code": SUM, "language": "py3"}),
-    ],
-    "incorrect_submissions": [{"code": "print(0)", "language": "py3"}],
-}
-TACO = {
-    "question": "Print the sum.",
-    "solutions": json.dumps([PYTHON2, SUM]),
-    "starter_code": "",
-    "input_output": json.dumps({"inputs": ["1 2\n", ["3 4", ""]], "outputs": ["3\n", ["7"]]}),
-    "difficulty": "MEDIUM_HARD",
-    "time_limit": "2.0 seconds",
-}
-APPS = {
-    "problem_id": 7,
-    "question": "Add.",
-    "solutions": json.dumps(["def add(a, b):\n\treturn a+b"]),
-    "input_output": json.dumps({"fn_name": "add", "inputs": [[1, 2], ["a", "b"]], "outputs": [[3], ["ab"]]}),
-    "difficulty": "introductory",
-}
-DEEPCODER = {
-    "problem": "Print the sum.",
-    "solutions": [f"```python\n{SUM}\n```"],
-    "tests": json.dumps([{"type": "stdin_stdout", "input": "1 2\n", "output": "3\n"}]),
-}
-LIVE = {
-    "question_title": "Sum",
-    "question_content": "Print the sum.",
-    "platform": "atcoder",
-    "question_id": "abc301_a",
-    "contest_id": "abc301",
-    "contest_date": "2023-05-13T00:00:00",
-    "starter_code": "",
-    "difficulty": "easy",
-    "public_test_cases": json.dumps([{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}]),
-    "private_test_cases": packed(json.dumps([{"input": "3 4\n", "output": "7\n", "testtype": "stdin"}])),
-    "metadata": "{}",
-}
-METHOD = LIVE | {
-    "question_id": "3456",
-    "starter_code": "class Solution:\n    def addAll(self, xs: List[int], y: int) -> List[int]:\n        ",
-    "public_test_cases": json.dumps([{"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}]),
-    "private_test_cases": packed(json.dumps([{"input": "[]\n0", "output": "[]", "testtype": "functional"}])),
-    "metadata": '{"func_name": "addAll"}',
-}
-FUSION = {
-    "id": 0,
-    "content": "Print the sum.",
-    "labels": '{"difficulty": "MEDIUM", "name": "a3", "source": "CODECHEF"}',
-    "test": json.dumps([{"input": {"stdin": "1 2"}, "output": {"stdout": "3\n"}}]),
-}
+OWN, CODE_CONTESTS, PLUS, TACO, APPS, DEEPCODER, LIVE, METHOD, FUSION = fixture_rows("programs").values()
+LIVE["private_test_cases"] = packed(LIVE["private_test_cases"])
+METHOD = LIVE | METHOD | {"private_test_cases": packed(METHOD["private_test_cases"])}
 
 
 def loaded(*rows):

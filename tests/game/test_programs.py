@@ -2,13 +2,16 @@
 
 import random
 from functools import partial
+from pathlib import Path
 
 import pytest
-from fenced_answers import ANSWERS
+import yaml
 from work import calls_of
 
 from codea1_jax.game.suites import extract_suite
 from data_pipeline.responses import CodeBlock, code_blocks, paper_program, program_in
+
+ANSWERS = yaml.safe_load(Path(__file__).with_name("fenced_answers.yaml").read_text())
 
 
 def is_right(program):

@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _handle(self) -> None:
-        body = self._body()
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with self.emulator.lock:
             fault = self.emulator.fault()
             self.emulator.faults += fault is not None
@@ -119,16 +119,6 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(status, answer, headers)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _handle
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
 
     def _reset(self) -> None:
         self.close_connection = True
@@ -154,8 +144,6 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
-        if parts[0] == "batch":
-            return self._batch(body)
         upload, parts = parts[0] == "upload", parts[parts.index("b") + 1 :]
         bucket = parts[0]
         if bucket not in self.emulator.buckets:
@@ -166,20 +154,16 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json({"kind": "storage#bucket", "name": bucket, "location": "US", "storageClass": "STANDARD"})
         if len(parts) == 2:
             return self._json(self._list(bucket, query))
-        if "rewriteTo" in parts:
-            stored = self._stored(bucket, parts[2])
-            copy = self.emulator.put(parts[5], parts[7], stored.data)
-            return self._json({"done": True, "resource": _describe(parts[5], parts[7], copy)})
-        return self._object(self.command, bucket, parts[2], query)
+        return self._object(bucket, parts[2], query)
 
     def _json(self, value: Any) -> tuple[int, bytes, dict[str, str]]:
         return 200, json.dumps(value).encode(), {}
 
-    def _object(self, method: str, bucket: str, name: str, query: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+    def _object(self, bucket: str, name: str, query: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         stored = self._stored(bucket, name, missing_ok="ifGenerationMatch" in query)
         self._check(stored, query)
         assert stored is not None
-        if method == "DELETE":
+        if self.command == "DELETE":
             del self.emulator.objects[bucket, name]
             return 204, b"", {}
         if query.get("alt") != "media":
@@ -219,9 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
             if whole is None:
                 return 308, b"", {"Range": f"bytes=0-{len(self.emulator.uploads[query['upload_id']]) - 1}"}
             body = whole
-        if query["uploadType"] == "multipart":
-            resource, body = map(_after_headers, self._parts(body))
-            name = name or json.loads(resource)["name"]
         self._check(self.emulator.objects.get((bucket, name)), query)
         return self._json(_describe(bucket, name, self.emulator.put(bucket, name, body)))
 
@@ -248,27 +229,6 @@ class _Handler(BaseHTTPRequestHandler):
                 items.append(_describe(bucket, name, stored))
         return {"kind": "storage#objects", "items": items, "prefixes": sorted(prefixes)}
 
-    def _batch(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
-        """Deletions, several in one request."""
-        answers = []
-        for number, part in enumerate(self._parts(body), start=1):
-            line = next(line for line in part.decode().splitlines() if line.startswith("DELETE "))
-            url = urlsplit(line.split(" ")[1])
-            pieces = [unquote(piece) for piece in url.path.strip("/").split("/")]
-            try:
-                status, _, _ = self._object("DELETE", pieces[pieces.index("b") + 1], pieces[-1], {})
-            except _Refused as refused:
-                status = refused.status
-            answers.append(
-                f"--answer\r\nContent-Type: application/http\r\nContent-ID: <response-{number}>\r\n\r\n"
-                f"HTTP/1.1 {status} status\r\nContent-Length: 0\r\n\r\n\r\n"
-            )
-        return 200, ("".join(answers) + "--answer--\r\n").encode(), {"Content-Type": "multipart/mixed; boundary=answer"}
-
-    def _parts(self, body: bytes) -> list[bytes]:
-        boundary = self.headers["Content-Type"].partition("boundary=")[2].strip('"').encode()
-        return [part.removesuffix(b"\n").removesuffix(b"\r") for part in body.split(b"--" + boundary)[1:-1]]
-
 
 class _Closed:
     """What is left of a connection that was reset."""
@@ -280,11 +240,6 @@ class _Closed:
 
     def close(self) -> None:
         pass
-
-
-def _after_headers(part: bytes) -> bytes:
-    crlf = part.startswith(b"\r\n")
-    return part.lstrip(b"\r\n").partition(b"\r\n\r\n" if crlf else b"\n\n")[2]
 
 
 def _describe(bucket: str, name: str, stored: Stored) -> dict[str, Any]:

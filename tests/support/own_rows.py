@@ -38,22 +38,22 @@ def write_rows(folder: Path) -> RowFiles:
 
 
 def kodcode() -> list[Row]:
-    return [_kodcode(number, row) for number, row in enumerate(_read("kodcode"))]
+    return [_kodcode(number, row) for number, row in enumerate(fixture_rows("kodcode"))]
 
 
 def evalplus() -> list[Row]:
-    return [_evalplus(row) for row in _read("evalplus")]
+    return [_evalplus(row) for row in fixture_rows("evalplus")]
 
 
 def unleaked() -> list[Row]:
     rows = []
-    for row in _read("unleaked"):
+    for row in fixture_rows("unleaked"):
         lines = "\r\n" if row.pop("crlf", False) else "\n"
         rows.append(row | {"code": row["code"].replace("\n", lines)})
     return rows
 
 
-def _read(name: str) -> list[Row]:
+def fixture_rows(name: str) -> Any:
     return yaml.safe_load((FIXTURES / f"{name}.yaml").read_text())
 
 

@@ -79,13 +79,7 @@ def test_a_run_is_read_from_the_bucket_alone_at_the_step_that_is_named(two_steps
     shutil.rmtree(tmp_path / "run")
 
     def converted(name: str) -> bytes:
-        words = (
-            "convert",
-            f"gs://bucket/runs/first/run{name}",
-            str(tmp_path / f"model{name}"),
-            "--role=code",
-            "--to=hf",
-        )
+        words = ("convert", f"gs://bucket/runs/first/run{name}", str(tmp_path / f"model{name}"), "--role=code")
         finish(start_codea1(*words, environment=emulator.environment))
         return (tmp_path / f"model{name}" / "model.safetensors").read_bytes()
 
