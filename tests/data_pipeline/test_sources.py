@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from gcs_emulator import running_emulator
+from own_rows import fixture_rows
 
 import data_pipeline
 from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
@@ -22,21 +23,8 @@ from data_pipeline.sources import FORMATS, find_format
 from data_pipeline.validate import failures
 from sandbox import FEW_ULPS, SandboxPool, Task, Tolerance
 
-KODCODE_ROW = {
-    "question_id": "K1",
-    "question": "Add two numbers.",
-    "solution": "def helper(x):\n    return x\n\ndef add(a: int, b: int = 0):\n    return helper(a) + b",
-    "test": "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n    assert add(1) == 1",
-    "test_info": [{"function_name": "add"}],
-    "gpt_difficulty": "hard",
-}
-OWN_ROW = {
-    "id": "mine/1",
-    "question": "Double x.",
-    "solution": "def f(x):\n    return 2 * x",
-    "entry_point": "f",
-    "tests": ["assert f(2)==4"],
-}
+KODCODE_ROW, OWN_ROW, CLASS_ROW, AUTHORS_ROW = fixture_rows("functions").values()
+CLASS_ROW = KODCODE_ROW | CLASS_ROW
 
 
 def write_jsonl(path: Path, rows: list) -> Path:
@@ -46,15 +34,6 @@ def write_jsonl(path: Path, rows: list) -> Path:
 
 def reasons(loaded: Loaded) -> dict[str, str]:
     return {refusal.id: refusal.reason for refusal in loaded.refused}
-
-
-CLASS_ROW = KODCODE_ROW | {
-    "question": "Keep a running sum.",
-    "solution": "class Sum:\n    def __init__(self):\n        self.s = 0\n\n    def add(self, x: int) -> int:\n"
-    "        self.s += x\n        return self.s\n\n    def _hidden(self): pass\n",
-    "test": "from solution import Sum\n\ndef test_add():\n    s = Sum()\n    s.add(1)\n    assert s.add(2) == 3\n"
-    "    assert Sum().add(5) == 5\n    assert s.s == 3\n",
-}
 
 
 def test_a_kodcode_row_whose_tests_are_of_a_class_is_a_problem_of_that_class():
@@ -116,19 +95,6 @@ def test_rows_without_an_id_and_repeated_ids_are_refused():
     loaded = kodcode.FORMAT.read([KODCODE_ROW, KODCODE_ROW, KODCODE_ROW | {"question_id": None}])
     assert len(loaded.problems) == 1
     assert reasons(loaded) == {"K1": "row 2 has the id of an earlier row", "row 3": "no question_id"}
-
-
-AUTHORS_ROW = {
-    "prompt": [
-        {"role": "system", "content": "You complete code."},
-        {"role": "user", "content": "Complete it.\n\nQuestion:\nAdd two numbers, as in add(1, 2) == 3."},
-    ],
-    "clean_description": "Add two numbers.",
-    "GT_code": "def add(a, b=0):\n    return a + b",
-    "GT_test": ["assert add(1, 2) == 3", "total = add(1)\nassert total == 1", "x = 4\nassert add(x, x) == 8"],
-    "data_source": "kodcode",
-    "extra_info": {"question_id": "K7", "function_name": "add"},
-}
 
 
 def test_a_row_of_the_authors_own_training_set_is_read_with_its_description(tmp_path):

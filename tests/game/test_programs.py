@@ -11,7 +11,9 @@ from work import calls_of
 from codea1_jax.game.suites import extract_suite
 from data_pipeline.responses import CodeBlock, code_blocks, paper_program, program_in
 
-ANSWERS = yaml.safe_load(Path(__file__).with_name("fenced_answers.yaml").read_text())
+ANSWERS, COMMONMARK = (
+    yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text()) for name in ("fenced_answers", "commonmark")
+)
 
 
 def is_right(program):
@@ -68,43 +70,6 @@ def test_whatever_binds_the_name_defines_it(program):
 
 def test_a_name_that_is_bound_to_its_own_call_is_no_definition():
     assert program_in("```python\ndef f(x):\n    return x\n```\n```python\nf = f(1)\n```", "f").startswith("def f")
-
-
-# What CommonMark's section on fenced code blocks shows, in examples of ours: text, and its blocks as (info, content).
-COMMONMARK = [
-    ("```\n<\n >\n```", [("", "<\n >\n")]),
-    ("~~~\n<\n >\n~~~", [("", "<\n >\n")]),
-    ("``\nnot enough\n``", []),
-    ("```\nx\n~~~\n```", [("", "x\n~~~\n")]),
-    ("~~~\nx\n```\n~~~", [("", "x\n```\n")]),
-    ("````\nx\n```\n``````", [("", "x\n```\n")]),
-    ("~~~~\nx\n~~~\n~~~~", [("", "x\n~~~\n")]),
-    ("```", [("", "")]),
-    ("`````\n\n```\nx", [("", "\n```\nx")]),
-    ("> ```\n> x\n\ny", [("", "x\n")]),
-    ("```\n\n  \n```", [("", "\n  \n")]),
-    ("```\n```", [("", "")]),
-    (" ```\n x\nx\n```", [("", "x\nx\n")]),
-    ("  ```\nx\n  x\nx\n  ```", [("", "x\nx\nx\n")]),
-    ("   ```\n   x\n    x\n  x\n   ```", [("", "x\n x\nx\n")]),
-    ("    ```\n    x\n    ```", [("", "x\n")]),  # CommonMark sees an indented block of code here
-    ("```\nx\n  ```", [("", "x\n")]),
-    ("   ```\nx\n  ```", [("", "x\n")]),
-    ("```\nx\n    ```", [("", "x\n    ```")]),
-    ("``` ```\nx", []),
-    ("~~~~~~\nx\n~~~ ~~", [("", "x\n~~~ ~~")]),
-    ("a\n```\nb\n```\nc", [("", "b\n")]),
-    ("a\n---\n~~~\nb\n~~~\n# c", [("", "b\n")]),
-    ("```ruby\ndef f\n```", [("ruby", "def f\n")]),
-    ("~~~~    ruby startline=3 $%@#$\ndef f\n~~~~~~~", [("    ruby startline=3 $%@#$", "def f\n")]),
-    ("````;\n````", [(";", "")]),
-    ("``` aa ```\nx", []),
-    ("~~~ aa ``` ~~~\nx\n~~~", [(" aa ``` ~~~", "x\n")]),
-    ("```\n``` aaa\n```", [("", "``` aaa\n")]),
-    ("- ```\n  x\n  ```\n- y", [("", "x\n")]),
-    ("1. a\n\n   ~~~\n   x\n     y\n   ~~~", [("", "x\n  y\n")]),
-    ("> - ~~~ py\n>   x\n>   ~~~", [(" py", "x\n")]),
-]
 
 
 @pytest.mark.parametrize(("text", "blocks"), COMMONMARK)

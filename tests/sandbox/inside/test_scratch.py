@@ -1,4 +1,7 @@
+from pathlib import Path
+
 import pytest
+import yaml
 
 from sandbox import Job, Limits, SandboxPool, Status
 
@@ -8,31 +11,7 @@ def f():
     info, room = os.stat('/tmp'), os.statvfs('/tmp')
     return [os.listdir('/tmp'), info.st_mode & 0o777, info.st_mtime, room.f_files - room.f_ffree]
 """
-LEAVES = {
-    "a file": "open('/tmp/a', 'w').write('x')",
-    "a file where it starts": "open('a', 'w').write('x')",
-    "deep folders": "[(os.mkdir('d'), os.chdir('d')) for _ in range(400)]",
-    "deep folders without rights": """
-for name in ('d', 'e'):
-    os.chdir('/tmp')
-    for _ in range(90):
-        os.mkdir(name); os.mkdir('1'); os.chdir(name)
-    for _ in range(90):
-        os.chdir('..')
-        os.chmod(name, 0); os.chmod('1', 0)
-""",
-    "many files": "[open(str(n), 'w').close() for n in range(500)]",
-    "strange names": "[open(name, 'w').close() for name in (b'\\xff\\xfe', b'a\\nb', b' ', b'-rf', b'x' * 255)]",
-    "links": "os.symlink('/usr', 'a'); os.symlink('a', 'b'); os.mkdir('c'); os.symlink('..', 'c/d'); os.mkfifo('e')",
-    "a socket": "import socket; socket.socket(socket.AF_UNIX).bind('s')",
-    "no rights to the folder itself": "open('a', 'w').close(); os.chmod('/tmp', 0)",
-    "times of the folder": "os.utime('/tmp', (4711, 4711))",
-    "a full folder": "[open(str(n), 'wb').write(bytes(1 << 19)) for n in range(40)]",
-    "a process that writes on": """
-if os.fork() == 0:
-    while True: open(str(os.times().elapsed), 'w').close()
-""",
-}
+LEAVES = yaml.safe_load(Path(__file__).with_name("leaves.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", LEAVES)
