@@ -10,7 +10,7 @@ class DataConfig(Section):
     source: str = Field(
         ...,
         description="'micro', or problems: a file or folder (KodCode, evalplus, JSONL), or what `codea1 data prepare` "
-        "wrote; here or in a bucket (gs://...)",
+        "wrote; local or in a bucket (gs://...)",
     )
     golden_tests: str | None = Field(
         default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
@@ -40,6 +40,6 @@ class DataConfig(Section):
     heldout_problems: int = Field(
         default=256,
         ge=0,
-        description="held-out questions evaluated on: of micro this many more; of a file at most this many, and all "
+        description="held-out questions to evaluate on: micro adds this many; a file gives at most this many, and all "
         "others are trained on",
     )

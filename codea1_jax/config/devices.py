@@ -9,7 +9,7 @@ from codea1_jax.config.section import Section
 
 
 class HostsConfig(Section):
-    """How the processes of a run find each other; unset: as in the SLURM step or TPU pod, else there is one."""
+    """How the processes of a run find each other; unset: from SLURM or the TPU pod, else there is one process."""
 
     coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
     count: int | None = Field(default=None, ge=1, description="processes")
@@ -23,7 +23,7 @@ class HostsConfig(Section):
 
 
 class MeshConfig(Section):
-    """How the devices are arranged. One size may be -1: all devices that are left."""
+    """How the devices are arranged. One size may be -1: all remaining devices."""
 
     replica: int = Field(default=1, description="copies of the model, over which the batch is split; slices divide it")
     fsdp: int = Field(default=-1, description="devices that split parameters, optimizer state and batch")
@@ -45,6 +45,6 @@ class MeshConfig(Section):
 
 
 class OffloadConfig(Section):
-    """What waits in the hosts' memory while it is not used; it moves there and back once or twice a step."""
+    """What is kept in host memory while unused; it moves there and back once or twice per step."""
 
     optimizer: bool = Field(default=False, description="the moments of a policy, except during its optimizer updates")

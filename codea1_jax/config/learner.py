@@ -72,23 +72,23 @@ class OptimizerConfig(Section):
         "learns nothing; false: (s + 1) / warmup_steps",
     )
     weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
-    clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
+    clip_norm: float = Field(default=1.0, gt=0, description="maximum global norm of the gradient")
 
 
 class PackingConfig(Section):
     """The static shapes that trajectories are packed into."""
 
     row_length: int = Field(
-        default=128, ge=2, description="tokens per row at most; doubled as long as a trajectory does not fit"
+        default=128, ge=2, description="maximum tokens per row; doubled until every trajectory fits"
     )
     micro_batch_tokens: int = Field(
-        default=4096, ge=2, description="tokens (padding included) computed at once by each part of a batch's split"
+        default=4096, ge=2, description="tokens (padding included) computed at once by each shard of a batch"
     )
     logit_chunk: int = Field(default=1024, ge=1, description="tokens whose logits exist at once")
 
 
 class LearnerConfig(Section):
-    """One policy: what it is where it differs from the other, and how it learns."""
+    """One policy: where it differs from the other, and how it learns."""
 
     model: ModelConfig | None = Field(
         default=None,
@@ -96,7 +96,7 @@ class LearnerConfig(Section):
     )
     start: str | None = Field(
         default=None,
-        description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",
+        description="start from this model, or from a finished run's policy of the same name; default: `model`",
     )
     temperature: float | None = Field(
         default=None, gt=0, description="softmax temperature of this policy in training; none: that of `rollout`"

@@ -47,7 +47,7 @@ METHODS: Mapping[str, Method] = {
 
 
 class MethodConfig(Section):
-    """Which of the compared methods is run, and without which of its parts."""
+    """Which of the compared methods to run, and with which parts."""
 
     name: Literal["a1", "golden", "self_play", "sft"] = Field(
         default="a1", description="; ".join(f"{name}: {method.summary}" for name, method in METHODS.items())

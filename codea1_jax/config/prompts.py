@@ -25,12 +25,12 @@ FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 class Template(Section):
-    """What asks for one thing: the file of `prompts.templates` has any of code, test, black_box, sft, script, function
-    and another. Fields stand in braces, as in {question}; {{ is a brace.
+    """A prompt for one purpose. A file of templates has any of code, test, black_box, sft, script, function and
+    another. Fields are in braces, as in {question}; {{ is a brace.
     """
 
-    system: str | None = Field(default=None, description="the system's part; none: none")
-    user: str = Field(..., description="the user's part")
+    system: str | None = Field(default=None, description="the system message")
+    user: str = Field(..., description="the user message")
 
     def fields(self) -> list[str]:
         parts = [part for text in (self.system or "", self.user) for part in Formatter().parse(text)]

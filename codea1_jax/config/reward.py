@@ -60,10 +60,9 @@ class RewardConfig(Section):
     )
     code: str | None = Field(
         default=None,
-        description="FILE.py:FUNCTION, of a JudgedProgram, whose number is a program's reward (docs/python.md); none: "
-        "the paper's",
+        description="FILE.py:FUNCTION, which maps a JudgedProgram to its reward (docs/python.md); none: the paper's",
     )
     test: str | None = Field(
         default=None,
-        description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
+        description="FILE.py:FUNCTION, which maps a JudgedSuite to its reward; none: the paper's",
     )

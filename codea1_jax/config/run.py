@@ -29,9 +29,9 @@ class TrainConfig(Section):
     refill: int = Field(
         default=0,
         ge=0,
-        description="further rounds that a step may play, each on as many other questions, until every policy has as "
-        "many groups as the step has questions in which outcomes differ, by verdicts; what teaches nothing is then not "
-        "learned from (DAPO, arXiv 2503.14476)",
+        description="further rounds that a step may play, each on as many new questions, until every policy has as "
+        "many groups with differing verdicts as the step has questions; groups that teach nothing are then left out "
+        "(DAPO, arXiv 2503.14476)",
     )
     profile: int | None = Field(
         default=None, ge=1, description="a step that JAX's profiler records into `profile` in run.directory"
@@ -49,12 +49,13 @@ class EvalConfig(Section):
     samples: int = Field(default=8, ge=1, description="programs per question for avg@n and pass@k")
     suites: int = Field(default=2, ge=1, description="suites per question for validity and kill rate")
     datasets: tuple[str, ...] = Field(
-        default=(), description="benchmarks by whose own checks programs are scored too (HumanEval+, MBPP+, ...)"
+        default=(), description="benchmarks whose own checks also score programs (HumanEval+, MBPP+, ...)"
     )
     limits: Literal["ours", "paper"] = Field(
         default="ours",
-        description="of a program on a benchmark: four times the CPU time of the reference, at least a second a call; "
-        "paper: 10 s of the clock, 20 s after the last step (BigCodeBench: 240 s and 30 GiB), as in the original",
+        description="limits on a program on a benchmark: four times the CPU time of the reference, at least a second "
+        "per call; paper: 10 s of wall-clock time, 20 s after the last step (BigCodeBench: 240 s and 30 GiB), as in "
+        "the original",
     )
     temperature: float = Field(default=1.0, ge=0, description="softmax temperature")
     top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")

@@ -34,7 +34,7 @@ class Config(Section):
     mesh: MeshConfig = MeshConfig()
     hosts: HostsConfig = HostsConfig()
     hardware: str | None = Field(
-        default=None, description="what it is laid out for, as `codea1 plan --topology` names it: v5e:4x4, h100:8"
+        default=None, description="the target hardware, as `codea1 plan --topology` names it: v5e:4x4, h100:8"
     )
     warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
