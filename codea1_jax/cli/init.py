@@ -27,6 +27,7 @@ from codea1_jax.plan.own_run import SMALL, Known, OwnRun, TokenLengths, choose
 from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.run.rundir import RUN_FOLDER
 from codea1_jax.runtime.devices import start_devices
+from codea1_jax.training.fitting import free_on_host
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.questions import drop_unsound
 from codea1_jax.training.sources import load_problems
@@ -98,7 +99,7 @@ def _known(options: argparse.Namespace) -> Known:
 
 
 def _hardware(name: str | None) -> Hardware:
-    host = cpu_hardware(len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    host = cpu_hardware(len(os.sched_getaffinity(0)), free_on_host())
     if name == "cpu":
         return host
     if name is not None:
@@ -147,10 +148,11 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     step, evaluation = (
         f"{each:.1f} s" if each < 10 else f"{each:.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds)
     )
+    memory = "" if chosen.memory is None else f"; {chosen.memory / GIB:.1f} GiB of memory"
     return (
         f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {step} and "
         f"{counted(chosen.evaluations, 'evaluation')} of {evaluation}, with the start {hours:.1f} h of "
-        f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.1f} GiB"
+        f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.1f} GiB{memory}"
     )
 
 

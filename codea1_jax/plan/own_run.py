@@ -19,7 +19,7 @@ from codea1_jax.models.flops import parameters
 from codea1_jax.plan.assumptions import START_SECONDS
 from codea1_jax.plan.memory import saved
 from codea1_jax.plan.planned_run import PlannedRun, make_planned_run
-from codea1_jax.plan.search import estimated_sampling, estimated_seconds, learning_memory, rank
+from codea1_jax.plan.search import estimated_sampling, estimated_seconds, host_memory, rank
 from codea1_jax.plan.workload import evaluation_loads
 from data_pipeline import Problem
 from data_pipeline.reading import hold_out
@@ -120,6 +120,11 @@ class OwnRun:
     def seconds(self) -> float:
         start = START_SECONDS[self.run.platform]
         return start + self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
+
+    @property
+    def memory(self) -> float | None:
+        """Bytes of the host, forecast; None where devices have their own."""
+        return host_memory(self.run) if self.run.platform == CPU else None
 
     @property
     def checkpoint(self) -> int:
@@ -290,18 +295,23 @@ def _layout(reload: Callable[[Sequence[str]], Config], hardware: Hardware) -> di
 def _cpu_layout(
     settings: Settings, reload: Callable[[Sequence[str]], Config], hardware: Hardware
 ) -> dict[str, Setting] | None:
-    """Small batches; None if the host's memory does not hold them."""
+    """Small batches, with layers recomputed where memory is short; None if the host's does not hold them then."""
     longest = {
         role: settings[f"rollout.{role}_prompt_tokens"].value + settings[f"rollout.{role}_tokens"].value
         for role in ("code", "test")
     }
-    layout = {"rollout.rows": Setting(64, "samples decoded at once")}
+    layout = {
+        "rollout.rows": Setting(64, "samples decoded at once"),
+        "rollout.prefill_tokens": Setting(1024, "tokens of prompts at once, which keep a CPU busy"),
+    }
     for role, tokens in longest.items():
         row = max(1024, 2 * tokens)
-        packing = {"row_length": row, "micro_batch_tokens": row}
+        packing = {"row_length": row, "micro_batch_tokens": row, "logit_chunk": 128}
         layout[f"{role}.packing"] = Setting(packing, "tokens learned at once: one row, so that little is padding")
-    run = make_planned_run(reload(as_overrides(layout)), hardware)
-    return layout if learning_memory(run) <= hardware.chip.memory else None
+    recomputed = {"model.remat": Setting("full", "recomputed, to save memory")}
+    tried = (layout, layout | recomputed)
+    runs = (make_planned_run(reload(as_overrides(each)), hardware) for each in tried)
+    return next((each for each, run in zip(tried, runs, strict=True) if host_memory(run) <= hardware.chip.memory), None)
 
 
 # --- how long, how often ------------------------------------------------------------------------------------

@@ -34,6 +34,9 @@ COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
 LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
 SPARE = 0.6 * GIB
+# Of a CPU, measured: a process with its libraries and the programs that it compiles; copies that XLA holds of pages, of
+# a chunk's logits and, without recomputation, of what a backward pass keeps.
+HOST_PROCESS, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 0.9 * GIB, 2.0, 4.0, 2.0
 USED = 0.97  # of the memory: what the compiler adds is not known before
 PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
 Reload = Callable[[Sequence[str]], Config]
@@ -163,7 +166,28 @@ def learning_memory(run: PlannedRun) -> float:
     return max(_learning_memory(run.for_policy(policy)) for policy in training_loads(run.config))
 
 
+def host_memory(run: PlannedRun) -> float:
+    """Bytes that a run's process takes at most on a CPU, whatever it is at: sampling, or learning."""
+    phases = []
+    for load in sampling_loads(run.config):
+        own, capacity = run.for_policy(load.policy), run.capacity(load)
+        layers = own.compute_param_bytes - own.itemsize * own.model.vocab_size * own.model.hidden_size
+        logits = LOGITS * 4 * capacity.rows * own.model.vocab_size
+        phases.append(layers + HOST_PAGES * own.cache(capacity) + logits)
+    for policy in training_loads(run.config):
+        own, packing = run.for_policy(policy), run.config.learners[policy].packing
+        kept = _kept_for_backward(own) * (1 if own.settings.remat == "full" else HOST_LAYERS)
+        logits = HOST_LOGITS * 4 * min(packing.logit_chunk, packing.micro_batch_tokens) * own.model.vocab_size
+        phases.append(own.master_bytes + kept + logits)
+    return HOST_PROCESS + resident(run) + max(phases)
+
+
 def _learning_memory(run: PlannedRun) -> float:
+    gradient = least_memory(run)[Phase("gradient", run.policy)]
+    return gradient + run.compute_param_bytes / run.model.num_layers + _kept_for_backward(run) + SPARE
+
+
+def _kept_for_backward(run: PlannedRun) -> float:
     model, recomputes = run.model, run.settings.remat == "full"
     tokens = run.fullest_batch(run.policy).tokens.size / run.batch_shards
     # What the matrices of a layer give; without recomputation all layers' are kept.
@@ -173,8 +197,7 @@ def _learning_memory(run: PlannedRun) -> float:
     kept = 4 * layer if recomputes else (2 + model.num_layers) * layer
     # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
     mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
-    kept += model.num_layers * mixed if recomputes else 0
-    return least_memory(run)[Phase("gradient", run.policy)] + run.compute_param_bytes / model.num_layers + kept + SPARE
+    return kept + (model.num_layers * mixed if recomputes else 0)
 
 
 def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:

@@ -25,6 +25,7 @@ SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhi
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
 # samples are decoded at once as usually need no more.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
+PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 USUAL = 1 / 16  # of the longest response
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -59,6 +60,7 @@ def fitting_capacity(
 
     def capacity(rows: int, pages: int) -> Capacity:
         rollout = RolloutConfig(rows=rows, block=block, cache_tokens=max(1, pages * block // replicas))
+        rollout = rollout.model_copy(update={"prefill_tokens": PREFILLED_ON_CPU} if copied else {})
         return capacity_of(rollout, shards, len(requests), samples, longest, response, replicas=replicas)
 
     least = capacity(1, 0)
@@ -85,12 +87,12 @@ def fitting_capacity(
 
 def free_memory(mesh: Mesh) -> int:
     if mesh.devices.flat[0].platform == "cpu":
-        return _free_on_host()
+        return free_on_host()
     stats: list[Any] = [device.memory_stats() for device in mesh.devices.flat]
     return min(each["bytes_limit"] - each["bytes_in_use"] for each in stats) * len(stats)
 
 
-def _free_on_host(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int:
+def free_on_host(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int:
     """Bytes that the machine, and the container that this process may be in, have left."""
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
     free = int(fields["MemAvailable"].split()[0]) * 1024

@@ -22,7 +22,7 @@ from codea1_jax.rollout.decode import abstract_cache
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training import answers
 from codea1_jax.training.answers import _prompts, make_player, model_identity
-from codea1_jax.training.fitting import _free_on_host, fitting_capacity
+from codea1_jax.training.fitting import fitting_capacity, free_on_host
 from data_pipeline import Problem
 
 ONE = Problem("one", "Add one.", "def f(x):\n    return x + 1", "f", ())
@@ -119,13 +119,13 @@ def test_an_evaluation_with_little_memory_draws_the_same_and_with_none_says_what
 def test_memory_that_is_free_is_what_the_container_has_left(tmp_path):
     meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
     meminfo.write_text("MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
-    assert _free_on_host(meminfo, cgroup) == 5000 * 1024
+    assert free_on_host(meminfo, cgroup) == 5000 * 1024
     cgroup.mkdir()
     (cgroup / "memory.stat").write_text("anon 1000000\nfile 7\nkernel 24\n")
     (cgroup / "memory.max").write_text("max\n")
-    assert _free_on_host(meminfo, cgroup) == 5000 * 1024
+    assert free_on_host(meminfo, cgroup) == 5000 * 1024
     (cgroup / "memory.max").write_text("3000000\n")
-    assert _free_on_host(meminfo, cgroup) == 1999976
+    assert free_on_host(meminfo, cgroup) == 1999976
 
 
 def test_a_models_identity_is_that_of_its_files_and_not_of_its_name(directory, tmp_path):
