@@ -69,10 +69,10 @@ def _run(options: argparse.Namespace) -> int:
     heading = (f"What `codea1 init` chose for {count} on {known.where}: change what you like.", forecast)
     write_atomically(file, as_yaml(chosen.preset, heading))
     print(f"{file}: {len(chosen.train)} questions to train on, {len(chosen.heldout)} held out\n{forecast}")
-    for note in _notes(chosen, options.directory):
+    for note in _notes(chosen):
         print(note)
     folder = shlex.quote(str(options.directory))
-    print(f"next: codea1 doctor {folder} && codea1 train {folder}")
+    print(f"next: codea1 doctor {folder} && {_training(chosen, options.directory)}")
     print(f"meanwhile, for curves: codea1 report --follow {folder}")
     return DONE
 
@@ -156,14 +156,24 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     )
 
 
-def _notes(chosen: OwnRun, directory: Path) -> Iterator[str]:
+def _notes(chosen: OwnRun) -> Iterator[str]:
     untested = sum(not problem.golden_tests for problem in chosen.heldout)
     if untested:
         yield f"note: {untested} held-out questions have no golden tests, so nothing is measured by them"
-    if parameters(chosen.run.model) < SMALL and chosen.config.lora is None and untested < len(chosen.heldout):
-        folder, sft = shlex.quote(str(directory)), shlex.quote(str(directory / "sft"))
-        yield (
-            "note: so small a Test LLM states few right answers; let it imitate your golden tests first: "
-            f"codea1 train {folder} method.name=sft train.steps=24 eval.every=6 run.directory={sft}, "
-            f"then the command below with test.start={sft}"
-        )
+    if _imitates_first(chosen):
+        yield "note: so small a Test LLM states few right answers; it imitates your golden tests first (sft)"
+    elif parameters(chosen.run.model) < SMALL:
+        yield "note: so small a Test LLM states few right answers, and adapters cannot start from sft"
+
+
+def _imitates_first(chosen: OwnRun) -> bool:
+    tested = any(problem.golden_tests for problem in chosen.heldout)
+    return parameters(chosen.run.model) < SMALL and chosen.config.lora is None and tested
+
+
+def _training(chosen: OwnRun, directory: Path) -> str:
+    folder, sft = shlex.quote(str(directory)), shlex.quote(str(directory / "sft"))
+    if not _imitates_first(chosen):
+        return f"codea1 train {folder}"
+    imitation = f"codea1 train {folder} method.name=sft train.steps=24 eval.every=6 run.directory={sft}"
+    return f"{imitation} && codea1 train {folder} test.start={sft}"

@@ -88,14 +88,14 @@ def merge(params: Params) -> Params:
 
 
 def _sum(
-    kernel: Float[Array, "layers inputs outputs"],
-    a: Float[Array, "layers inputs rank"],
-    b: Float[Array, "layers rank outputs"],
-) -> Float[Array, "layers inputs outputs"]:
-    """W + A B in float32, layer by layer, so that only one of them is there in that type."""
+    kernel: Float[Array, "*layers inputs outputs"],
+    a: Float[Array, "*layers inputs rank"],
+    b: Float[Array, "*layers rank outputs"],
+) -> Float[Array, "*layers inputs outputs"]:
+    """W + A B in float32; of a stack layer by layer, so that only one of them is there in that type."""
 
     def one_layer(layer: tuple[Array, Array, Array]) -> Array:
         w, a, b = (x.astype(jnp.float32) for x in layer)
         return (w + jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)).astype(kernel.dtype)
 
-    return jax.lax.map(one_layer, (kernel, a, b))
+    return jax.lax.map(one_layer, (kernel, a, b)) if kernel.ndim == 3 else one_layer((kernel, a, b))

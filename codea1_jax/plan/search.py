@@ -34,9 +34,10 @@ COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
 LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
 SPARE = 0.6 * GIB
-# Of a CPU, measured: a process with its libraries and the programs that it compiles; copies that XLA holds of pages, of
-# a chunk's logits and, without recomputation, of what a backward pass keeps.
-HOST_PROCESS, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 0.9 * GIB, 2.0, 4.0, 2.0
+# Of a CPU, measured: a process with its libraries and the programs that it compiles; what XLA holds besides layers that
+# it brings to the sampler, as a share of them; its copies of pages, of a chunk's logits and, without recomputation, of
+# what a backward pass keeps.
+HOST_PROCESS, HOST_MERGED, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 0.9 * GIB, 0.4, 2.0, 4.0, 2.0
 USED = 0.97  # of the memory: what the compiler adds is not known before
 PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
 Reload = Callable[[Sequence[str]], Config]
@@ -173,7 +174,7 @@ def host_memory(run: PlannedRun) -> float:
         own, capacity = run.for_policy(load.policy), run.capacity(load)
         layers = own.compute_param_bytes - own.itemsize * own.model.vocab_size * own.model.hidden_size
         logits = LOGITS * 4 * capacity.rows * own.model.vocab_size
-        phases.append(layers + HOST_PAGES * own.cache(capacity) + logits)
+        phases.append(layers + max(HOST_MERGED * layers, HOST_PAGES * own.cache(capacity) + logits))
     for policy in training_loads(run.config):
         own, packing = run.for_policy(policy), run.config.learners[policy].packing
         kept = _kept_for_backward(own) * (1 if own.settings.remat == "full" else HOST_LAYERS)

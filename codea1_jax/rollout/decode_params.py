@@ -64,9 +64,9 @@ def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...]) -> Any:
 
 
 def _moved(model: Transformer, mesh: Mesh, params: Params) -> Params:
-    moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
-    layers = unstack_layers(moved["layers"])
-    return {**moved, "layers": tuple(map(_transpose_kernels, layers)) if _transposes(mesh) else layers}
+    layers = tuple(map(merge, unstack_layers(params["layers"])))  # apart first: merged, the stack would be there twice
+    moved = jax.tree.map(lambda x: x.astype(model.dtype), {**params, "layers": layers})
+    return {**moved, "layers": tuple(map(_transpose_kernels, moved["layers"]))} if _transposes(mesh) else moved
 
 
 def unstack_layers(stack: Params) -> tuple[Params, ...]:
