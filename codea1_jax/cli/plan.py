@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="compile several layouts (mesh, rows, pages, micro-batches, ...) and print the fastest that fits",
     )
     parser.add_argument(
-        "--compile", action="store_true", help="compile a preset of whose plan the summary is shipped; so does --json"
+        "--compile", action="store_true", help="compile a preset even if its plan is shipped, as --json does"
     )
     parser.add_argument("--price", type=float, help="what an hour of all the hardware costs, to print a run's cost")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")

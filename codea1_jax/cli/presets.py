@@ -13,14 +13,14 @@ from codea1_jax.plan.planned import Plans, read_plans
 from configs import model_names
 
 NAMES = """\
-A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p. a1 is
+A preset's name is MODEL/METHOD, or MODEL/METHOD_HARDWARE if it is for specific hardware: 7b/golden_v5p. a1 is
 Code-A1; `codea1 presets 1.5b` lists every preset of one model. MODEL/METHOD_paper makes the original's choices where
 our defaults differ. Other variants are MODEL/METHOD_VARIANT, MODEL/METHOD_VARIANT_HARDWARE, such as 7b/a1_cispo_v5p or
 micro/a1_mutation (docs/method.md explains them; docs/tables.md says which make the paper's tables).
 
-On two CPU cores: micro/a1, in minutes, a model made here; smollm2-135m/a1, in hours, a pretrained one.
+On two CPU cores: micro/a1 trains a tiny model in minutes, smollm2-135m/a1 a pretrained one in hours.
 On one GPU of 24 GB: smollm2-135m/a1_gpu, 0.5b/a1_rtx4090x1. For other hardware: `codea1 plan PRESET --topology NAME`.
-Hours are those that `codea1 plan` expects of a run, evaluations and the first start included; none of it has been run.
+Hours are forecasts of `codea1 plan` for a whole run, with evaluations and the first start; none has been completed.
 """
 
 

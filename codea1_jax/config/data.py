@@ -28,7 +28,7 @@ class DataConfig(Section):
     )
     heldout: str | None = Field(
         default=None,
-        description="problems to hold out, in a form that `source` can have; questions of `source` with the same "
+        description="problems to hold out, in any form that `source` takes; questions of `source` with the same "
         "solution are left out",
     )
     heldout_share: float = Field(

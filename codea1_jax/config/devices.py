@@ -12,8 +12,8 @@ class HostsConfig(Section):
     """How the processes of a run find each other; unset: from SLURM or the TPU pod, else there is one process."""
 
     coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
-    count: int | None = Field(default=None, ge=1, description="processes")
-    index: int | None = Field(default=None, ge=0, description="this process, from 0")
+    count: int | None = Field(default=None, ge=1, description="number of processes")
+    index: int | None = Field(default=None, ge=0, description="index of this process, from 0")
 
     @model_validator(mode="after")
     def _all_or_none(self) -> "HostsConfig":

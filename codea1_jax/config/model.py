@@ -19,7 +19,7 @@ class ArchitectureConfig(Section):
     head_dim: int = Field(default=24, ge=2, description="width of one head")
     words: MicroTask = Field(
         default="function",
-        description="the micro world's words that its tokenizer has, and what its warm start teaches: functions, "
+        description="which words of the micro world its tokenizer has and its warm start teaches: functions, "
         "programs that read standard input (stream), or functions of nested conditions, loops and strings (hard)",
     )
 
@@ -41,8 +41,8 @@ class ModelConfig(Section):
     )
     enable_thinking: bool | None = Field(
         default=None,
-        description="whether the model thinks before it answers, if its chat template asks (Qwen3, SmolLM3); none: as "
-        "the template does by default",
+        description="whether the model thinks before it answers, if its chat template asks (Qwen3, SmolLM3); none: the "
+        "template's default",
     )
 
     @model_validator(mode="after")
@@ -53,7 +53,7 @@ class ModelConfig(Section):
 
 
 class LoRAConfig(Section):
-    """Adapters of every matrix of a layer's attention and feed-forward, and how large they are."""
+    """Adapters for every attention and feed-forward matrix, and their size."""
 
     rank: int = Field(default=16, ge=1, description="columns of A, rows of B")
     alpha: float = Field(default=32.0, gt=0, description="A B is scaled by alpha / rank")

@@ -55,8 +55,8 @@ class RewardConfig(Section):
     )
     advantages: Estimator = Field(
         default="grpo",
-        description="of a group's rewards r, minus their mean: grpo divides by their standard deviation; centred does "
-        "not (Dr. GRPO); rloo takes the mean of the others",
+        description="a group's rewards minus their mean: grpo divides by their standard deviation; centred does not "
+        "(Dr. GRPO); rloo subtracts the mean of the others",
     )
     code: str | None = Field(
         default=None,

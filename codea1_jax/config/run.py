@@ -72,6 +72,6 @@ class CheckpointConfig(Section):
     keep_every: int = Field(
         default=0,
         ge=0,
-        description="steps between checkpoints that are kept for good, to be evaluated as RUN@STEP; also saved "
-        "where `every` would not; 0: none",
+        description="steps between checkpoints that are kept for good, to be evaluated as RUN@STEP; saved "
+        "even where `every` would not; 0: none",
     )

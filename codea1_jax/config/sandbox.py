@@ -22,8 +22,8 @@ class SandboxConfig(Section):
     workers: int | None = Field(
         default=None,
         ge=1,
-        description="jails kept; default: seven for every eight cores, the rest for JAX. With a service: jobs "
-        "at once, default 16",
+        description="number of jails; default: seven for every eight cores, the rest for JAX. With a service: "
+        "jobs at once, default 16",
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     script_seconds: float | None = Field(
@@ -31,7 +31,7 @@ class SandboxConfig(Section):
         gt=0,
         le=600,
         description="CPU time of one program on all its suites and the mistake book, and of the reference on these "
-        "suites, as in the original's scripts: what hangs costs all that follows, and a hanging reference the whole "
+        "suites, as in the original's scripts: a hang fails all that follows, and a hanging reference the whole "
         "program; default: each call has its own time",
     )
     reference_names: bool = Field(

@@ -29,7 +29,7 @@ def plan_table(plan: Plan, title: str) -> Table:
 def conclusion(plan: Plan) -> list[str]:
     lines = [f"{row.phase} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
     share = "their longest" if plan.fill == 1 else f"{plan.fill:.0%} of their longest on average"
-    least = f"a step with prompts and responses at {share}: no less than {plan.floor:.4g} s (judging left out)"
+    least = f"a step with prompts and responses at {share}: at least {plan.floor:.4g} s (without judging)"
     if not plan.fits:
         return [*lines, least]
     whole = plan.whole
@@ -50,12 +50,12 @@ def summary(preset: str, plans: Plans) -> list[str]:
     """A shipped plan in words."""
     plan, (least, expected) = plans.plans[preset], plans.hours[preset]
     fits = "fits" if plan.fits else "does not fit"
-    drawn = f"{plan.tokens_per_second:,.0f} tokens/s drawn, MFU of learning {plan.learning_mfu:.1%}"
+    drawn = f"{plan.tokens_per_second:,.0f} tokens/s sampled, MFU of learning {plan.learning_mfu:.1%}"
     memory = f"{plan.memory:.2f} of {plan.available:.2f} GiB per chip in use"
     return [
         f"{preset} {fits} {plan.hardware}: at most {memory}, by {plan.fullest}",
-        f"a step: {plan.expected:.4g} s expected, no less than {plan.seconds:.4g} s; {drawn}",
-        f"a run: {expected:.1f} h expected, its steps no less than {least:.1f} h",
+        f"a step: {plan.expected:.4g} s expected, at least {plan.seconds:.4g} s; {drawn}",
+        f"a run: {expected:.1f} h expected, at least {least:.1f} h for its steps",
         f"shipped, by {plans.compilers}, never measured on a device; --compile recompiles it, phase by phase",
     ]
 
