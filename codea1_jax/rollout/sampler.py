@@ -38,6 +38,7 @@ from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import Finished, Schedule
+from codea1_jax.runtime.devices import return_freed_memory
 
 
 @dataclass
@@ -181,6 +182,8 @@ class Sampler:
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted
+        del rollout
+        return_freed_memory()
 
     def open(self, params: Params, requests: Sequence[Request], kind: SamplingKind, longest: int) -> Rollout:
         settings: dict[str, Any] = {"eos_ids": self._eos_ids, "pad_id": self._pad_id, "seed": self._seed}

@@ -1,5 +1,6 @@
 """The devices that JAX is to use here; what is missing, busy, unsupported or too small is one line with a fix."""
 
+import ctypes
 import os
 import re
 import traceback
@@ -45,6 +46,12 @@ def start_devices() -> None:
         fault = overlooked(devices[0].platform)
     if fault is not None:
         raise fault
+
+
+def return_freed_memory() -> None:
+    """Gives the system what arrays on a CPU no longer need: glibc keeps what lies below anything still in use."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 @contextmanager

@@ -163,3 +163,28 @@ def test_a_shortage_is_one_line_with_its_cure(capsys, monkeypatch):
 def test_another_error_that_speaks_of_one_passes():
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), shortage_named():
         raise jax.errors.JaxRuntimeError("INTERNAL: after RESOURCE_EXHAUSTED elsewhere")
+
+
+FREED = """
+import numpy as np
+from codea1_jax.runtime.devices import return_freed_memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+arrays = [np.ones(30 << 20, np.uint8)]
+arrays.clear()  # from here on glibc puts arrays of this size into its heap
+kept = []
+for _ in range(40):
+    arrays.append(np.ones(8 << 20, np.uint8))
+    kept.append(np.ones(1 << 16, np.uint8))
+arrays.clear()
+held = resident()
+return_freed_memory()
+print(held - resident())
+"""
+
+
+def test_memory_between_arrays_that_are_still_in_use_goes_back_to_the_system():
+    ended = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) > 200  # MiB, of 320
