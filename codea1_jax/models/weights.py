@@ -119,7 +119,7 @@ def placement(path: tuple[str | int, ...], num_layers: int) -> Placement:
 def placements(model: Transformer, like: Params | None = None) -> dict[Placement, jax.ShapeDtypeStruct]:
     """Those of the model's parameters, or of a tree like them whose layers are apart, in the order of leaves."""
     leaves = jax.tree.leaves_with_path(abstract_params(model) if like is None else like)
-    names = [tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path) for path, _ in leaves]
+    names = [tuple(getattr(key, "key", getattr(key, "idx", 0)) for key in path) for path, _ in leaves]
     layers = model.architecture.num_layers
     return {placement(name, layers): leaf for name, (_, leaf) in zip(names, leaves, strict=True)}
 

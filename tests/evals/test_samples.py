@@ -24,9 +24,13 @@ GROW = Problem("MBPP/2", "def grow(x):\n", "def grow(x):\n    return x + 1", "gr
 STAY = Problem("HumanEval/0", "def stay(x):\n", "def stay(x):\n    return x", "stay", ())
 
 
-class ScriptedPlayer(RecordedPlayer):
+ENDS = (Completion((1, 2, 3), (0.0,) * 3, finished=True), Completion((4, 5), (0.0,) * 2, finished=False))
+DRAWN = tuple(Candidate(Response(f"text {len(end.tokens)}", (), end), "program") for end in ENDS)
+
+
+class DrawingPlayer(RecordedPlayer):
     def programs(self, requests):
-        return ((i, self.programs_of[request.problem.id]) for i, request in enumerate(requests))
+        yield from [(0, DRAWN)]
 
 
 def write(path, *rows):
@@ -61,10 +65,8 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
 
 
 def test_responses_are_written_down_as_they_are_with_how_they_ended(tmp_path):
-    ends = (Completion((1, 2, 3), (0.0,) * 3, finished=True), Completion((4, 5), (0.0,) * 2, finished=False))
-    drawn = tuple(Candidate(Response(f"text {len(end.tokens)}", (), end), "program") for end in ends)
-    player = JournaledPlayer(ScriptedPlayer({GROW.id: drawn}), Journal(tmp_path / "out", {}))
-    assert list(player.programs([ProgramRequest(GROW, 2)])) == [(0, drawn)]
+    player = JournaledPlayer(DrawingPlayer(), Journal(tmp_path / "out", {}))
+    assert list(player.programs([ProgramRequest(GROW, 2)])) == [(0, DRAWN)]
     lines = [json.loads(line) for line in (tmp_path / "out" / RESPONSES_FILE).read_text().splitlines()]
     assert lines == [
         {"task_id": GROW.id, "response": "text 3", "finish": "stop", "tokens": 3},
