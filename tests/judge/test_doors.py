@@ -40,9 +40,10 @@ RESPONSES = [
     (name, text, kind == "right") for name in ASKED for kind in ("right", "wrong") for text in ASKED[name][kind]
 ]
 Door = Callable[[Problem, str], bool]
-PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text().partition("## One verdict everywhere")[2]
 DIFFERS = {  # by door: in which kinds of questions
-    door: set(kinds.split(", ")) for door, kinds in re.findall(r"^\| `([^`]+)` \| ([a-z, ]+) \|", PAGE, re.MULTILINE)
+    door: set(kinds.split(", "))
+    for door, kinds in re.findall(r"^\| `([^`]+)` \| ([a-z, ]+) \|", PAGE.partition("\n## ")[0], re.MULTILINE)
 }
 
 
