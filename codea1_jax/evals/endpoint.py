@@ -14,7 +14,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Templates
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.players import AnyRequest, ConversationRequest, ProgramRequest
-from codea1_jax.game.tasks import task_of
+from codea1_jax.game.tasks import task_of, test_messages
 from codea1_jax.models.tokenizer import Message
 from codea1_jax.rollout import Sampling
 
@@ -102,7 +102,7 @@ def messages(request: AnyRequest, suite_size: int, templates: Templates = BUILT_
         return task.test_function_messages(problem, request.earlier, templates)
     if isinstance(request, ProgramRequest):
         return task.code_messages(problem, templates)
-    return task.test_messages(problem, request.program, suite_size, templates)
+    return test_messages(problem, request.program, suite_size, templates)
 
 
 def find_endpoint(

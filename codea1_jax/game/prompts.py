@@ -14,7 +14,7 @@ from functools import cache
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES, Templates
-from codea1_jax.game.tasks import task_of
+from codea1_jax.game.tasks import task_of, test_messages
 from codea1_jax.models.tokenizer import Message, Tokenizer
 from data_pipeline import Problem
 
@@ -89,8 +89,8 @@ def chat_prompts(
         return tokenizer.encode_chat(task.code_messages(problem, templates)) + begun
 
     def test(problem: Problem, program: str | None) -> Prompt:
-        ask = task_of(problem).test_messages
-        return tokenizer.encode_chat(ask(problem, program, suite_size, templates, answers=answers, short=short))
+        asked = test_messages(problem, program, suite_size, templates, answers=answers, short=short)
+        return tokenizer.encode_chat(asked)
 
     def test_function(problem: Problem, earlier: Sequence[str]) -> Prompt:
         return cut_conversation(tokenizer, task_of(problem).test_function_messages(problem, earlier, templates))

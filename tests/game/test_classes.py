@@ -7,6 +7,7 @@ from work import calls_of
 
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import classes as task
+from codea1_jax.game.tasks import test_messages as messages_for_tests
 from data_pipeline import Problem
 from data_pipeline.golden import golden_tests_of_class
 from sandbox import JudgeJob, Status, Task, Test, classes, encode
@@ -195,7 +196,7 @@ def test_only_methods_that_the_question_names_are_allowed():
 
 
 def test_prompts_state_the_form_in_which_suites_are_read():
-    _, user = task.test_messages(PROBLEM, STACK, 3, BUILT_IN_TEMPLATES)
+    _, user = messages_for_tests(PROBLEM, STACK, 3, BUILT_IN_TEMPLATES)
     form = user["content"].partition("# Format")[2].partition("form\n")[2].replace("\nWhere one call is enough: ", "\n")
     suite = task.suite_in(form.replace("arguments", "1").replace("expected_value", "2"), PROBLEM)
     assert [test.call for test in suite.tests] == [

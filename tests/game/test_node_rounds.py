@@ -12,6 +12,7 @@ from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.export import question_record
 from codea1_jax.game.round import play_round
 from codea1_jax.game.tasks import task_of
+from codea1_jax.game.tasks import test_messages as messages_for_tests
 from data_pipeline import Problem
 from sandbox import Task
 
@@ -34,9 +35,8 @@ PLAIN = Problem("f", "Write f(x).", "def f(x):\n    return x", "f", ())
 
 
 def asks(problem):
-    task = task_of(problem)
-    suite = task.test_messages(problem, RIGHT, 4, BUILT_IN_TEMPLATES)
-    short = task.test_messages(problem, None, 4, BUILT_IN_TEMPLATES, short=True)
+    suite = messages_for_tests(problem, RIGHT, 4, BUILT_IN_TEMPLATES)
+    short = messages_for_tests(problem, None, 4, BUILT_IN_TEMPLATES, short=True)
     return [messages[-1]["content"] for messages in (suite, short)]
 
 

@@ -6,6 +6,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PromptsConfig, Template, Templates, load
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import function
+from codea1_jax.game.tasks import test_messages as messages_for_tests
 from codea1_jax.game.tasks.asking import BRANCHES, SUSPECT
 from data_pipeline import Problem
 
@@ -18,7 +19,7 @@ def problem(question, solution="", source=""):
 
 
 def suite_messages(question, program, suite_size, templates=BUILT_IN_TEMPLATES, **settings):
-    return function.test_messages(problem(question), program, suite_size, templates, **settings)
+    return messages_for_tests(problem(question), program, suite_size, templates, **settings)
 
 
 def function_messages(description, program, earlier, templates=BUILT_IN_TEMPLATES):

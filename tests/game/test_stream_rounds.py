@@ -15,6 +15,7 @@ from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.game.round import Game, play_round
 from codea1_jax.game.suites import SuiteRules
 from codea1_jax.game.tasks import stream
+from codea1_jax.game.tasks import test_messages as messages_for_tests
 from data_pipeline import Problem
 from data_pipeline.benchmark import make_benchmark
 from data_pipeline.golden import stream_line
@@ -91,13 +92,13 @@ def test_the_program_is_the_last_block_that_parses(response, program):
 
 def test_chat_prompts_state_the_form_in_which_suites_are_read():
     problem = replace(PROBLEM, description="The sum.")
-    _, user = stream.test_messages(problem, WRONG, 5, BUILT_IN_TEMPLATES)
+    _, user = messages_for_tests(problem, WRONG, 5, BUILT_IN_TEMPLATES)
     assert "5 different tests" in user["content"] and WRONG.strip() in user["content"]
     assert "The sum." in user["content"] and "assert" not in user["content"]
     (shown,) = stream.suite_in(user["content"].partition("# Format")[2], PROBLEM).tests
     assert shown == SuiteTest("standard input\n", "standard output\n")
     assert "input" in chat_asks(PROBLEM) and "entry" not in chat_asks(PROBLEM)
-    calls = stream.test_messages(PROBLEM, None, 5, BUILT_IN_TEMPLATES, answers=False)[-1]
+    calls = messages_for_tests(PROBLEM, None, 5, BUILT_IN_TEMPLATES, answers=False)[-1]
     assert "```output" not in calls["content"] and "Program" not in calls["content"].partition("# Format")[0]
 
 

@@ -12,6 +12,7 @@ from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules
 from codea1_jax.game.tasks import classes, function, stream
+from codea1_jax.game.tasks.asking import Words, ask_for_suite, described, filled
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Task, Test
@@ -25,16 +26,7 @@ class TaskKind(Protocol):
 
     def begun(self, problem: Problem) -> str: ...
 
-    def test_messages(
-        self,
-        problem: Problem,
-        program: str | None,
-        suite_size: int,
-        templates: Templates,
-        *,
-        answers: bool = True,
-        short: bool = False,
-    ) -> list[Message]: ...
+    def words(self, problem: Problem, answers: bool) -> Words: ...
 
     def test_function_messages(
         self, problem: Problem, earlier: Sequence[str], templates: Templates
@@ -66,3 +58,20 @@ _KINDS: Mapping[Task, TaskKind] = {Task.FUNCTION: function, Task.CLASS: classes,
 
 def task_of(problem: Problem) -> TaskKind:
     return _KINDS[problem.task]
+
+
+def test_messages(
+    problem: Problem,
+    program: str | None,
+    suite_size: int,
+    templates: Templates,
+    *,
+    answers: bool = True,
+    short: bool = False,
+) -> list[Message]:
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
+    template = templates.black_box if program is None else templates.sft if short else templates.test
+    if template is None or problem.task is not Task.FUNCTION:
+        return ask_for_suite(problem, program, suite_size, task_of(problem).words(problem, answers), short=short)
+    fields = {"question": described(problem), "entry_point": problem.entry_point, "suite_size": suite_size}
+    return filled(template, **fields, program=(program or "").strip("\n"))

@@ -10,7 +10,7 @@ from codea1_jax.game import disclosed
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks import function
-from codea1_jax.game.tasks.asking import Words, ask_for_suite, asked, conversation, refuse_test_functions
+from codea1_jax.game.tasks.asking import Words, asked, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Test, classes
@@ -39,17 +39,9 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     return conversation(CODE_SYSTEM, user)
 
 
-def test_messages(
-    problem: Problem,
-    program: str | None,
-    suite_size: int,
-    templates: Templates,
-    *,
-    answers: bool = True,
-    short: bool = False,
-) -> list[Message]:
+def words(problem: Problem, answers: bool) -> Words:
     form, name = _form(problem, answers), f"`{problem.entry_point}`"
-    words = Words(
+    return Words(
         system=TEST_SYSTEM,
         subject=name,
         short_subject=f"the class {name}",
@@ -58,7 +50,6 @@ def test_messages(
         short_form=f"Write them inside one ```python block, {form}",
         place="the block",
     )
-    return ask_for_suite(problem, program, suite_size, words, short=short)
 
 
 def _form(problem: Problem, answers: bool) -> str:

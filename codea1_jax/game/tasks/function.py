@@ -9,10 +9,8 @@ from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
 from codea1_jax.game.tasks.asking import (
     Words,
-    ask_for_suite,
     asked,
     conversation,
-    described,
     filled,
     python_block,
     refuse_test_functions,
@@ -82,23 +80,10 @@ def begun(problem: Problem) -> str:
     return SCRIPT_BEGUN if problem.source == SCRIPTED else ""
 
 
-def test_messages(
-    problem: Problem,
-    program: str | None,
-    suite_size: int,
-    templates: Templates,
-    *,
-    answers: bool = True,
-    short: bool = False,
-) -> list[Message]:
-    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
-    template = templates.black_box if program is None else templates.sft if short else templates.test
-    if template is not None:
-        fields = {"question": described(problem), "entry_point": problem.entry_point, "suite_size": suite_size}
-        return filled(template, **fields, program=(program or "").strip("\n"))
+def words(problem: Problem, answers: bool) -> Words:
     unit, call = "test" if answers else "call", f"{problem.entry_point}(arguments)"
     each = f"one {unit} a line, each exactly of the form\n{f'assert {call} == expected_value' if answers else call}"
-    words = Words(
+    return Words(
         system=TEST_SYSTEM,
         subject=f"`{problem.entry_point}`",
         short_subject=f"the function `{problem.entry_point}`",
@@ -107,7 +92,6 @@ def test_messages(
         short_form=f"Write them inside one ```python block, {each}",
         place="the block",
     )
-    return ask_for_suite(problem, program, suite_size, words, short=short)
 
 
 def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:

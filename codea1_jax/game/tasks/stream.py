@@ -10,7 +10,7 @@ from codea1_jax.config.prompts import Templates
 from codea1_jax.game import disclosed
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
 from codea1_jax.game.tasks import function
-from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation, refuse_test_functions
+from codea1_jax.game.tasks.asking import Words, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
@@ -44,17 +44,9 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     return conversation(CODE_SYSTEM, CODE_USER.format(question=problem.question))
 
 
-def test_messages(
-    problem: Problem,
-    program: str | None,
-    suite_size: int,
-    templates: Templates,
-    *,
-    answers: bool = True,
-    short: bool = False,
-) -> list[Message]:
+def words(problem: Problem, answers: bool) -> Words:
     form = TEST_FORM if answers else INPUT_FORM
-    words = Words(
+    return Words(
         system=TEST_SYSTEM,
         subject="the program",
         short_subject="a solution",
@@ -63,7 +55,6 @@ def test_messages(
         short_form=f"Write each as {form}",
         place="the blocks",
     )
-    return ask_for_suite(problem, program, suite_size, words, short=short)
 
 
 def suite_answer(tests: Sequence[str]) -> str:
