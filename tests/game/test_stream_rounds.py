@@ -106,13 +106,13 @@ def chat_asks(problem):
     return TOKENIZER.decode(chat_prompts(TOKENIZER, 8).code(problem))
 
 
-def play(judge, programs, suites, book=None, **rules):
+def play(judge, programs, suites, book=None, *, problem=PROBLEM, size=2, **rules):
     rules["rollout"] = RolloutConfig(samples=len(programs), suites=2)
-    code = Scripted({PROMPTS.code(PROBLEM): programs})
-    test = Scripted({PROMPTS.test(PROBLEM, program): said for program, said in suites.items()})
+    code = Scripted({PROMPTS.code(problem): programs})
+    test = Scripted({PROMPTS.test(problem, program): said for program, said in suites.items()})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
-    game = Game(*players, judge, game_config(rewards=RewardConfig(suite_size=2), **rules), PROMPTS)
-    (question,) = play_round(game, [PROBLEM], {} if book is None else {PROBLEM.id: book}, (1,)).questions
+    game = Game(*players, judge, game_config(rewards=RewardConfig(suite_size=size), **rules), PROMPTS)
+    (question,) = play_round(game, [problem], {} if book is None else {problem.id: book}, (1,)).questions
     return question
 
 
@@ -297,11 +297,7 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
 
     suites = [said(7, "3 4"), said(7, "3 5")]  # right, if not as the reference has it; and wrong
     programs = ["n = int(input())\nprint(1, n - 1)", "n = int(input())\nprint(n, 1)"]
-    code = Scripted({PROMPTS.code(SPLIT): programs})
-    test = Scripted({PROMPTS.test(SPLIT, program): suites for program in programs})
-    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
-    rules = game_config(rewards=RewardConfig(suite_size=1))
-    (question,) = play_round(Game(*players, pool, rules, PROMPTS), [SPLIT], {}, (1,)).questions
+    question = play(pool, programs, dict.fromkeys(programs, suites), problem=SPLIT, size=1)
     assert [program.reward for program in question.programs] == [1.0, 0.0]
     assert [suite.validated.invalid for suite in question.programs[0].suites] == [0, 1]
 
@@ -314,11 +310,7 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
 def test_an_input_that_the_checker_is_not_made_for_is_an_invalid_test(refusal, stated, pool):
     problem = replace(SPLIT, checker=CHECKER.replace("    return", f"    if n > 100: {refusal}\n    return"))
     program, suite = "n = int(input())\nprint(n - 1, 1)", blocks(("101", stated), ("7", "6 1"))
-    code = Scripted({PROMPTS.code(problem): [program] * 2})
-    test = Scripted({PROMPTS.test(problem, program): [suite] * 2})
-    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
-    game = Game(*players, pool, game_config(rewards=RewardConfig(suite_size=2)), PROMPTS)
-    (question,) = play_round(game, [problem], {}, (1,)).questions
+    question = play(pool, [program] * 2, {program: [suite] * 2}, problem=problem)
     (suite, _) = question.programs[0].suites
     assert (suite.validated.invalid, [test.call for test in suite.validated.kept]) == (1, ["7\n"])
     assert question.programs[0].reward == 1.0

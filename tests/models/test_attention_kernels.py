@@ -1,4 +1,4 @@
-"""Every kernel equals the plain XLA attention; the one for the hardware is chosen by itself."""
+"""Every kernel equals the plain XLA attention; the one that is named, or else the one for the hardware, is used."""
 
 from functools import partial
 
@@ -11,9 +11,10 @@ from jax._src.pallas.mosaic.interpret.race_detection_state import RaceDetectionS
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh
 
-from codea1_jax.config import PackingConfig
+from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
+from codea1_jax.learn.phases import target_scores
 from codea1_jax.models.attention import (
     choose_kernel,
     flash_gpu,
@@ -24,7 +25,11 @@ from codea1_jax.models.attention import (
 )
 from codea1_jax.models.attention.flash import flash_attention, tiled
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.sharding import abstract_sharded, one_device_mesh
+from codea1_jax.rollout.decode import PackedPrompts, prompt_pages
+from codea1_jax.rollout.decode_params import abstract_decode_params
 from codea1_jax.runtime.layout import MESH_AXES
+from codea1_jax.training.policies import make_policy
 
 
 def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):
@@ -240,3 +245,18 @@ def test_packed_prompts_are_prefilled_as_each_by_itself():
 def test_flash_equals_the_reference_with_its_gradients_on_a_gpu():
     sight, (_, q, k, v) = packed_sight(0, 1536), example(1536, jnp.bfloat16, head_dim=128)
     check_equal(mixed_by(training_attention(sight, "flash")), sight, q, k, v, tolerance=0.03)
+
+
+def test_the_attention_that_the_configuration_names_is_used_in_training_and_prefill():
+    policy = make_policy(load(Config, "micro/a1", ["model.attention=xla"]).model)
+    assert policy.model.attention == "xla"
+    model = policy.model.clone(attention="no kernel's name")
+    mesh = one_device_mesh()
+    sharded, tokens = abstract_sharded(model, mesh), jax.ShapeDtypeStruct((1, 16), jax.numpy.int32)
+    prompts = PackedPrompts(tokens, tokens, tokens, jax.ShapeDtypeStruct((1, 2), jax.numpy.int32))
+    apart = abstract_decode_params(model, mesh)
+    (batch,) = pack([Example((1, 2), (3,), (1.0,))], PackingConfig(row_length=16))
+    with pytest.raises(KeyError, match="no kernel's name"):
+        jax.eval_shape(target_scores(model, logit_chunk=16), sharded, batch)
+    with pytest.raises(KeyError, match="no kernel's name"):
+        prompt_pages.eval_shape(model, mesh, apart, prompts)
