@@ -1,13 +1,15 @@
 """What commands share with each other: exit codes, signals, and settings of JAX."""
 
+import gc
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 
 DONE = 0
 FAILED = 1
@@ -30,7 +32,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ctrl_c_after_imports() -> Iterator[None]:
-    """Inside it, Ctrl-C waits for an import to end: native modules, such as numpy's, crash or lose it in theirs."""
+    """Inside it, Ctrl-C waits for imports, in which native modules crash or lose it, and for garbage collection."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield  # nohup ignores it, and whoever calls this from Python may handle it
@@ -43,18 +45,14 @@ def ctrl_c_after_imports() -> Iterator[None]:
 
 
 def _stop_after_imports(number: int, frame: FrameType | None) -> None:
-    if any(code.co_filename.startswith("<frozen importlib") for code in _codes(frame)):
+    collecting = [getattr(callback, "__code__", None) for callback in gc.callbacks]
+    codes = [each.f_code for each, _ in traceback.walk_stack(frame)]
+    if any(code.co_filename.startswith("<frozen importlib") or code in collecting for code in codes):
         again = threading.Timer(0.05, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()
     else:
         signal.default_int_handler(number, frame)
-
-
-def _codes(frame: FrameType | None) -> Iterator[CodeType]:
-    while frame is not None:
-        yield frame.f_code
-        frame = frame.f_back
 
 
 def use_gpus_as_planned() -> None:

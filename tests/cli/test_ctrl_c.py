@@ -1,5 +1,6 @@
-"""Ctrl-C while a command imports: native modules must not meet it, and it must not be lost."""
+"""Ctrl-C while a command imports, or Python collects garbage: native modules must not meet it, and none is lost."""
 
+import gc
 import importlib
 import os
 import signal
@@ -27,6 +28,23 @@ def test_ctrl_c_waits_for_the_import_that_is_under_way(tmp_path, monkeypatch):
         importlib.import_module("slow_to_import")
         time.sleep(100)
     assert sys.modules["slow_to_import"].complete
+
+
+def test_ctrl_c_is_not_lost_in_a_callback_of_the_garbage_collection():
+    def collected(phase, _):
+        if phase == "start" and not told:
+            told.append(phase)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+
+    told: list[str] = []
+    gc.callbacks.append(collected)
+    try:
+        with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+            gc.collect()
+            time.sleep(100)
+    finally:
+        gc.callbacks.remove(collected)
 
 
 def test_ctrl_c_is_immediate_otherwise_and_as_before_afterwards():
