@@ -4,6 +4,7 @@ Nothing is compiled: memory and seconds are arithmetic (`search`), and an eighth
 misses.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -295,23 +296,27 @@ def _layout(reload: Callable[[Sequence[str]], Config], hardware: Hardware) -> di
 def _cpu_layout(
     settings: Settings, reload: Callable[[Sequence[str]], Config], hardware: Hardware
 ) -> dict[str, Setting] | None:
-    """Small batches, with layers recomputed where memory is short; None if the host's does not hold them then."""
+    """Small batches, with fewer rows and layers recomputed where memory is short; None if the host's does not hold them
+    then.
+    """
     longest = {
         role: settings[f"rollout.{role}_prompt_tokens"].value + settings[f"rollout.{role}_tokens"].value
         for role in ("code", "test")
     }
-    layout = {
-        "rollout.rows": Setting(64, "samples decoded at once"),
-        "rollout.prefill_tokens": Setting(1024, "tokens of prompts at once, which keep a CPU busy"),
-    }
+    layout = {"rollout.prefill_tokens": Setting(1024, "tokens of prompts at once, which keep a CPU busy")}
     for role, tokens in longest.items():
         row = max(1024, 2 * tokens)
         packing = {"row_length": row, "micro_batch_tokens": row, "logit_chunk": 128}
         layout[f"{role}.packing"] = Setting(packing, "tokens learned at once: one row, so that little is padding")
-    recomputed = {"model.remat": Setting("full", "recomputed, to save memory")}
-    tried = (layout, layout | recomputed)
-    runs = (make_planned_run(reload(as_overrides(each)), hardware) for each in tried)
-    return next((each for each, run in zip(tried, runs, strict=True) if host_memory(run) <= hardware.chip.memory), None)
+    remat = {"none": "kept, where there is room", "full": "recomputed, to save memory"}
+    for kept, rows in itertools.product(remat, (64, 16)):
+        tried = layout | {
+            "rollout.rows": Setting(rows, "samples decoded at once"),
+            "model.remat": Setting(kept, f"what a backward pass needs of layers: {remat[kept]}"),
+        }
+        if host_memory(make_planned_run(reload(as_overrides(tried)), hardware)) <= hardware.chip.memory:
+            return tried
+    return None
 
 
 # --- how long, how often ------------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
 LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
 SPARE = 0.6 * GIB
-# Of a CPU, measured: a process with its libraries and the programs that it compiles; what XLA holds besides layers that
-# it brings to the sampler, as a share of them; its copies of pages, of a chunk's logits and, without recomputation, of
-# what a backward pass keeps.
-HOST_PROCESS, HOST_MERGED, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 0.9 * GIB, 0.4, 2.0, 4.0, 2.0
+# Of a CPU, measured: bytes of a process with its libraries; of the programs that it compiles, for each layer; what XLA
+# holds besides the layers that it brings to the sampler, as a share of them; its copies of pages, of a chunk's logits
+# and, without recomputation, of what a backward pass keeps.
+HOST_PROCESS, HOST_PROGRAMS, HOST_MERGED, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 6e8, 1.4e7, 0.4, 2.0, 4.0, 2.0
 USED = 0.97  # of the memory: what the compiler adds is not known before
 PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
 Reload = Callable[[Sequence[str]], Config]
@@ -180,7 +180,8 @@ def host_memory(run: PlannedRun) -> float:
         kept = _kept_for_backward(own) * (1 if own.settings.remat == "full" else HOST_LAYERS)
         logits = HOST_LOGITS * 4 * min(packing.logit_chunk, packing.micro_batch_tokens) * own.model.vocab_size
         phases.append(own.master_bytes + kept + logits)
-    return HOST_PROCESS + resident(run) + max(phases)
+    programs = HOST_PROGRAMS * max(shape.num_layers for shape in run.shapes.values())
+    return HOST_PROCESS + programs + resident(run) + max(phases)
 
 
 def _learning_memory(run: PlannedRun) -> float:

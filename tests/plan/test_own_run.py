@@ -82,6 +82,18 @@ def test_a_run_fits_its_device_and_has_ten_points_of_a_curve_and_steps_after_its
     assert all("  # " in line for line in file.read_text().splitlines()[1:] if not line.endswith(":"))
 
 
+def test_a_laptop_short_of_memory_computes_layers_again_before_it_trains_adapters_or_is_refused():
+    def chosen(gib: float) -> OwnRun:
+        return choose(known("smollm2 on two cores", hardware=cpu_hardware(2, int(gib * GIB))))
+
+    roomy, tight, tightest = map(chosen, (24, 7, 3))
+    assert [each.config.model.remat for each in (roomy, tight, tightest)] == ["none", "full", "full"]
+    assert [each.config.lora is not None for each in (roomy, tight, tightest)] == [False, False, True]
+    assert roomy.memory > tight.memory > tightest.memory
+    with pytest.raises(UserError, match=r"does not fit 2 CPU cores, nor do adapters over it"):
+        chosen(1)
+
+
 def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():
     roomy, tight = choose(known(free=130 * GIB)), choose(known(free=100 * GIB))
     assert (roomy.config.checkpoint.keep_last, tight.config.checkpoint.keep_last) == (2, 1)
