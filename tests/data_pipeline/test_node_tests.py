@@ -1,6 +1,9 @@
 """Golden tests of lists and trees: what pytest code makes of nodes, as lists, which the solution must then pass."""
 
+from pathlib import Path
+
 import pytest
+from program_files import read_programs
 
 from data_pipeline import Problem
 from data_pipeline.problem_files import FORMAT
@@ -8,55 +11,7 @@ from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
 from sandbox import SandboxPool
 
-LIST = "class ListNode:\n    def __init__(self, value=0, next=None):\n        self.value, self.next = value, next\n"
-TREE = """
-class TreeNode:
-    def __init__(self, val=0, left=None, right=None):
-        self.val, self.left, self.right = val, left, right
-"""
-REVERSE = (
-    LIST
-    + """
-def reverse(head):
-    before = None
-    while head:
-        head.next, before, head = before, head, head.next
-    return before
-"""
-)
-MIRROR = (
-    TREE
-    + """
-def mirror(root):
-    return root and TreeNode(root.val, mirror(root.right), mirror(root.left))
-"""
-)
-DEPTH = (
-    TREE
-    + """
-def depth(root: TreeNode, start: int = 0) -> int:
-    return start if root is None else max(depth(root.left, start + 1), depth(root.right, start + 1))
-"""
-)
-HELPERS = """
-from solution import *
-
-def build(values):
-    head = None
-    for value in reversed(values):
-        head = ListNode(value, head)
-    return head
-
-def to_list(node):
-    values = []
-    while node:
-        values.append(node.value)
-        node = node.next
-    return values
-
-def grow(values):
-    return TreeNode(values[0]) if values else None
-"""
+REVERSE, MIRROR, DEPTH, HELPERS = read_programs(Path(__file__).with_name("node_tests.txt"))[""].values()
 
 
 def problem_of(solution: str, tests: str) -> Problem:

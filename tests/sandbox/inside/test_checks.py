@@ -5,37 +5,7 @@ from program_files import read_programs
 
 from sandbox import CheckJob, Limits, SandboxPool
 
-CHECK = """
-def check(candidate):
-    assert candidate(1) == 2
-    assert candidate(2) == 3, "two"
-"""
-UNITTEST = """
-import unittest
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        self.base = 1
-    def test_one(self):
-        self.assertEqual(f(self.base), 2)
-    def test_raises(self):
-        with self.assertRaises(TypeError):
-            f('a')
-"""
-PYTEST = """
-import pytest
-from solution import f, g
-def test_one():
-    assert f(1) == pytest.approx(2.0)
-def test_raises():
-    with pytest.raises(TypeError, match="str"):
-        f('a')
-class TestMore:
-    def setup_method(self):
-        self.xs = [3, 1, 2]
-    def test_in_place(self):
-        g(self.xs)
-        assert self.xs == [1, 2, 3]
-"""
+CHECK, UNITTEST, PYTEST, PARAMETRIZED = read_programs(Path(__file__).with_name("checks.txt"))[""].values()
 SHORT = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=1.0, wall_factor=2.5, memory_mb=256)
 RIGHT = "def f(x):\n    return x + 1\ndef g(xs):\n    xs.sort()\n"
 WRONG = "def f(x):\n    return x + 2 if x == 2 else x + 1\ndef g(xs):\n    return sorted(xs)\n"
@@ -79,19 +49,6 @@ def test_a_wrong_program_fails_and_the_detail_says_why(jail, in_process):
 )
 def test_every_end_of_a_checked_program_has_its_status(jail, program, expected, in_process):
     assert status(jail, program, CHECK, in_process) == expected
-
-
-PARAMETRIZED = """
-import pytest
-@pytest.mark.parametrize("x, expected", [(1, 2), (2, 3)])
-def test_pairs(x, expected):
-    assert f(x) == expected
-class TestBoth:
-    @pytest.mark.parametrize("y", [0, 10])
-    @pytest.mark.parametrize(["x"], [(1,), (2,)])
-    def test_sums(self, x, y):
-        assert f(x) + y == x + y + 1
-"""
 
 
 def test_a_parametrized_test_runs_once_for_each_case(jail, in_process):

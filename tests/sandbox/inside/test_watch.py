@@ -1,34 +1,17 @@
 import itertools
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sandbox import CheckJob, Job, Limits, SandboxPool, Status, Task
 from sandbox.inside import watch
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.6, program_seconds=8.0, wall_factor=2.0)
 SPIN = "    end = time.thread_time() + 5\n    while time.thread_time() < end: {}\n    return 2\n"
-OF_NO_AVAIL = {
-    "stops its timer": ("signal.setitimer(signal.ITIMER_PROF, 0)", "pass"),
-    "stops its timer again and again": ("pass", "signal.setitimer(signal.ITIMER_PROF, 9)"),
-    "ignores the alarm": ("signal.signal(signal.SIGPROF, signal.SIG_IGN)", "pass"),
-    "masks every signal": ("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))", "pass"),
-    "raises its own limit": ("signal.setitimer(signal.ITIMER_PROF, 0); resource.setrlimit(0, (-1, -1))", "pass"),
-    "makes its answers longer": (
-        "signal.setitimer(signal.ITIMER_PROF, 0)",
-        "[os.write(fd, b' ') for fd in fds if os.fstat(fd).st_size < 4000]; time.sleep(0.02)",
-    ),
-    "cuts its answers and writes them anew": (
-        "signal.setitimer(signal.ITIMER_PROF, 0)",
-        "[(os.ftruncate(fd, 0), os.pwrite(fd, b'=None\\n', 0)) for fd in fds]",
-    ),
-    "answers what nobody asked": (
-        "signal.setitimer(signal.ITIMER_PROF, 0); [os.write(fd, b'=1\\n') for fd in fds]",
-        "[os.write(fd, b'=1\\n') for fd in fds if os.fstat(fd).st_size < 4000]; time.sleep(0.02)",
-    ),
-    "works in a thread": ("signal.setitimer(signal.ITIMER_PROF, 0); threading.Thread(target=spin).start()", "pass"),
-}
+OF_NO_AVAIL = yaml.safe_load(Path(__file__).with_name("of_no_avail.yaml").read_text())
 PROGRAM = """
 import os, resource, signal, stat, threading, time
 def spin():
