@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from data_pipeline.problem import Problem
 from sandbox import Task
-from sandbox.syntax import is_future, parse_module, with_lines, with_values
+from sandbox.syntax import is_future, parsed, stored_names, with_lines, with_values
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
 _DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.ClassDef)
@@ -44,7 +44,7 @@ def runnable(program: str, problem: Problem, *, helpers: bool = False) -> str:
 def constants_of(problem: Problem) -> dict[str, ast.expr]:
     """What the solution's own statements `NAME = EXPR` bind, the last of each name; short ones are written out."""
     found: dict[str, ast.expr] = {}
-    for statement in _statements_of(problem.solution):
+    for statement in parsed(problem.solution) or ():
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
@@ -57,7 +57,7 @@ def constants_of(problem: Problem) -> dict[str, ast.expr]:
 
 def packages_of(program: str) -> frozenset[str]:
     """The top-level modules outside of the standard library that a program imports, wherever in it."""
-    nodes = [node for statement in _statements_of(program) for node in ast.walk(statement)]
+    nodes = [node for statement in parsed(program) or () for node in ast.walk(statement)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {""}
@@ -76,11 +76,9 @@ def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
     """The classes and assignments of a solution that need none of its functions, nor others that do."""
     hidden = {entry_point}
     found = []
-    for statement in _statements_of(solution):
+    for statement in parsed(solution) or ():
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        defined = {getattr(statement, "name", "")} | {
-            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-        }
+        defined = {getattr(statement, "name", "")} | stored_names(statement)
         if isinstance(statement, _FUNCTIONS) or hidden & (names | defined):
             hidden |= defined - {""}
         elif isinstance(statement, _DEFINITIONS):
@@ -88,15 +86,8 @@ def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _statements_of(source: str) -> list[ast.stmt]:
-    try:
-        return parse_module(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
 def _import_statements(source: str) -> list[ast.stmt]:
     # Lines of prose that begin like an import, such as "from the left to the right", do not parse.
     lines = _IMPORT_LINE.findall(source)
-    statements = _statements_of(source) or [each for line in lines for each in _statements_of(line)]
+    statements = parsed(source) or [each for line in lines for each in parsed(line) or ()]
     return [statement for statement in statements if isinstance(statement, ast.Import | ast.ImportFrom)]

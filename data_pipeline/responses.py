@@ -11,11 +11,10 @@ import ast
 import builtins
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandbox.syntax import parse_module
+from sandbox.syntax import parsed
 
 MAX_RESPONSE = 100_000  # characters that are read of a response: 4,096 tokens are some 16,000
 
@@ -118,16 +117,6 @@ def code_blocks(text: str) -> list[CodeBlock]:
     given as the text before the first of them and the blocks that they begin.
     """
     return _code_blocks(text, _DEPTH)
-
-
-def parsed(source: str) -> list[ast.stmt] | None:
-    """The statements of a source; None where it does not parse."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
-            return parse_module(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # null bytes; nesting beyond the parser's depth
-        return None
 
 
 def _code_blocks(text: str, depth: int) -> list[CodeBlock]:

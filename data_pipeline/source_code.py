@@ -4,7 +4,6 @@ import ast
 import builtins
 import re
 import unicodedata
-import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from data_pipeline.problem import BadRow
@@ -14,9 +13,7 @@ from sandbox.syntax import parse_module
 def parse(code: str, what: str) -> ast.Module:
     """The syntax tree; `what` names the code in the reason. Raises BadRow if the code does not parse."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in other people's code need no fix
-            return parse_module(code)
+        return parse_module(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadRow(f"{what} does not parse: {' '.join(str(error).split())}") from None
 

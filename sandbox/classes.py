@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandbox.inside.nodes import Signature
-from sandbox.syntax import is_call_of, parse_expression
+from sandbox.syntax import is_call_of, parse_expression, size_of, stored_names
 
 DRIVER = "run_calls"
 MAX_CALLS = 50  # of one object; what follows is not read
@@ -129,7 +129,7 @@ class _Block:
                 yield statement
             case _:
                 self._forget(statement)
-                targets = _stored(statement.target) if isinstance(statement, ast.For) else set()
+                targets = stored_names(statement.target) if isinstance(statement, ast.For) else set()
                 for holder in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
                     for part in ("body", "orelse", "finalbody"):
                         if inner := getattr(holder, part, None):
@@ -139,7 +139,7 @@ class _Block:
     def _inner(self, fixed: set[str], body: list[ast.stmt]) -> list[ast.stmt]:
         if self._depth == MAX_DEPTH:
             return body
-        fixed -= {name for statement in body for name in _stored(statement)}
+        fixed -= {name for statement in body for name in stored_names(statement)}
         return _Block(self._name, frozenset(fixed), self._room, self._depth + 1).read(body) or [ast.Pass()]
 
     def _assign(self, target: str, value: ast.expr, statement: ast.Assign) -> Iterator[ast.stmt]:
@@ -154,7 +154,7 @@ class _Block:
             self._results[target] = result
         else:
             if self._is_closed(value):
-                self._values[target] = _Sized(value, _size(value))
+                self._values[target] = _Sized(value, size_of(value))
             yield statement
 
     def _looked_at(self, node: ast.expr) -> ast.expr:
@@ -205,12 +205,12 @@ class _Block:
             if value is None and not self._is_closed(argument):
                 return None
             bound.append(value.tree if value else argument)
-            size += value.size if value else _size(argument)
+            size += value.size if value else size_of(argument)
         return _Sized(ast.Tuple(bound, ast.Load()), size)
 
     def _is_closed(self, value: ast.expr) -> bool:
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-        return names <= self._fixed | _stored(value)
+        return names <= self._fixed | stored_names(value)
 
     def _forget(self, *trees: ast.AST) -> None:
         """Forget what something is done with; all objects, where it is a value that one of them may hold."""
@@ -226,15 +226,6 @@ class _Block:
 
 
 _BUILTINS = frozenset(dir(builtins))
-
-
-def _size(tree: ast.AST) -> int:
-    return sum(1 for _ in ast.walk(tree))
-
-
-def _stored(tree: ast.AST) -> set[str]:
-    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
-    return {node.id for node in stored}
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -25,6 +25,14 @@ def parse_module(source: str) -> ast.Module:
     return _parsed(source, "exec")
 
 
+def parsed(source: str) -> list[ast.stmt] | None:
+    """The statements of a source; None where it does not parse: null bytes, or nesting beyond the parser's depth."""
+    try:
+        return parse_module(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def parse_expression(source: str) -> ast.expr:
     return _parsed(source, "eval").body
 
@@ -49,20 +57,26 @@ def replaced(tree: Tree, new: Callable[[ast.AST], ast.AST | None]) -> Tree:
 
 def with_values(tree: Tree, values: Mapping[str, ast.expr]) -> Tree:
     """The tree, changed, with expressions in place of the names that it only reads."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if values else []
-    stored = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
-    new = {id(node): values[node.id] for node in names if node.id in values and node.id not in stored}
-    return replaced(tree, lambda node: new.get(id(node))) if new else tree
+    if not values:
+        return tree
+    read = values.keys() - stored_names(tree)
+    return replaced(tree, lambda node: values[node.id] if isinstance(node, ast.Name) and node.id in read else None)
+
+
+def stored_names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+
+
+def size_of(tree: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(tree))
 
 
 def with_lines(program: str, lines: Sequence[str]) -> str:
     """`program` after `lines`, behind its own imports from `__future__`; unchanged if it does not parse."""
-    if not lines:
+    statements = parsed(program) if lines else None
+    if statements is None:
         return program
-    try:
-        own = _leading_futures(parse_module(program))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return program
+    own = _leading_futures(ast.Module(statements, []))
     return _after(own[-1], lines, program) if own else "\n".join([*lines, program])
 
 

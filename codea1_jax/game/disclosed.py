@@ -14,7 +14,7 @@ from itertools import accumulate
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from sandbox import classes
-from sandbox.syntax import parse_expression, parse_module
+from sandbox.syntax import parse_expression, parsed
 
 _MAX_KEPT = 4_096
 _SEVERAL = 3  # golden inputs that do not agree by chance
@@ -98,11 +98,11 @@ def _shown_names(question: str, entry_point: str) -> tuple[str, ...]:
 def _parameters(text: str) -> list[str]:
     depths = accumulate(((character in "([{") - (character in ")]}") for character in text), initial=1)
     end = next((place for place, depth in enumerate(depths) if depth == 0), 0)
-    try:
-        (function,) = parse_module(f"def f({text[: max(0, end - 1)]}): pass").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return [name for name in _names(function.args) if name != "self"] if isinstance(function, ast.FunctionDef) else []
+    match parsed(f"def f({text[: max(0, end - 1)]}): pass"):
+        case [ast.FunctionDef(args=arguments)]:
+            return [name for name in _names(arguments) if name != "self"]
+        case _:
+            return []
 
 
 def _names(arguments: ast.arguments) -> list[str]:
@@ -124,10 +124,7 @@ def _most_arguments(problem: Problem, shown: tuple[str, ...]) -> int | None:
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _reference_arguments(solution: str, entry_point: str) -> ast.arguments | None:
-    try:
-        nodes = list(ast.walk(parse_module(solution)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    nodes = [node for statement in parsed(solution) or () for node in ast.walk(statement)]
     found = [node.args for node in nodes if isinstance(node, ast.FunctionDef) and node.name == entry_point]
     return found[-1] if found else None
 

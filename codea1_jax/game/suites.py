@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codea1_jax.config import Reading
-from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, paper_blocks, parsed
+from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, paper_blocks
 from sandbox.language import Rejected, SuiteTest, parse_test
-from sandbox.syntax import with_values
+from sandbox.syntax import parsed, size_of, stored_names, with_values
 
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
 MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
@@ -190,7 +190,7 @@ class _Reading:
         self._rules = rules
         self._asserts = _ASSERTS_PER_TEST * rules.most
         self._nodes = MAX_NODES
-        self._sizes = {value: _size(value) for value in rules.names.values()}  # nodes of what names are bound to
+        self._sizes = {value: size_of(value) for value in rules.names.values()}  # nodes of what names are bound to
         self._tests: list[SuiteTest] = []
         self._rejected: list[RejectedTest] = []
         self._invalid = 0
@@ -218,11 +218,10 @@ class _Reading:
                     self._read_assert(statement, bound)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     bound[name] = value
-                    self._sizes[value] = _size(value)
+                    self._sizes[value] = size_of(value)
                 case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Delete():
-                    for node in ast.walk(statement):
-                        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                            bound.pop(node.id, None)
+                    for name in stored_names(statement):
+                        bound.pop(name, None)
                 case _:
                     for block in _blocks(statement):
                         self._nodes -= len(bound)
@@ -251,10 +250,6 @@ class _Reading:
 
     def _is_enough(self) -> bool:
         return len(self._tests) >= self._rules.most or self._asserts <= 0 or self._nodes < 0
-
-
-def _size(tree: ast.AST) -> int:
-    return sum(1 for _ in ast.walk(tree))
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

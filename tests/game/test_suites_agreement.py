@@ -50,7 +50,7 @@ def test_the_responses_are_many_and_most_are_read_alike():
         for reading in ("paper", "commonmark")
     }
     found = re.search(
-        r"Of 200\s+written responses, (\d+) are read by `reading: paper` .*?, (\d+) by `commonmark`",
+        r"Of 200\s+written\s+responses, (\d+) are read by `reading: paper` .*?, (\d+) by `commonmark`",
         (ROOT / "docs" / "method.md").read_text(),
         re.DOTALL,
     )
