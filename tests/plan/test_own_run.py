@@ -89,7 +89,8 @@ def test_a_laptop_short_of_memory_computes_layers_again_before_it_trains_adapter
     roomy, tight, tightest = map(chosen, (24, 7, 3))
     assert [each.config.model.remat for each in (roomy, tight, tightest)] == ["none", "full", "full"]
     assert [each.config.lora is not None for each in (roomy, tight, tightest)] == [False, False, True]
-    assert roomy.memory > tight.memory > tightest.memory
+    forecasts = [each.memory or 0 for each in (tightest, tight, roomy)]
+    assert forecasts == sorted(forecasts) and forecasts[0] > 0
     with pytest.raises(UserError, match=r"does not fit 2 CPU cores, nor do adapters over it"):
         chosen(1)
 
