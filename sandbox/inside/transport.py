@@ -146,7 +146,7 @@ def receive(fd: int) -> Any:
         if not size or len(data) < size:
             return None
         try:
-            numbers = {"parse_int": _integer, "parse_float": _float} if number else {}
+            numbers: dict[str, Any] = {"parse_int": _integer, "parse_float": _float} if number else {}
             packed = json.loads(data.decode("utf-8", "surrogatepass"), **numbers)
         except (ValueError, RecursionError) as error:
             raise Malformed(str(error)) from None
