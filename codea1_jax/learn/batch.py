@@ -95,13 +95,13 @@ class PackedBatch:
 
 
 class BatchWriter:
-    """An empty batch to be filled by segments and targets; `width` targets a row."""
+    """An empty batch to be filled by segments and targets, of which a row has room for as many as it has places."""
 
-    def __init__(self, rows: int, time: int, width: int) -> None:
-        tokens, positions, segment_ids, parents = (np.zeros((rows, time), np.int32) for _ in range(4))
-        target_index, targets, sequences = (np.zeros((rows, width), np.int32) for _ in range(3))
-        mask, weights = (np.zeros((rows, width), np.float32) for _ in range(2))
-        unknown = np.full((rows, width), np.nan, np.float32)
+    def __init__(self, rows: int, time: int) -> None:
+        shape = (rows, time)
+        numbers: Any = (np.zeros(shape, np.int32) for _ in range(7))
+        tokens, positions, segment_ids, parents, target_index, targets, sequences = numbers
+        mask, weights, unknown = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.full(shape, np.nan, "f")
         self._used, self._responses = [0] * rows, [0] * rows
         self.batch = PackedBatch(
             tokens, positions, segment_ids, parents, target_index, targets, mask, weights, sequences, unknown

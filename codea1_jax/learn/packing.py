@@ -5,6 +5,7 @@ So a prompt is computed once for all of its responses in a row.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,37 +13,49 @@ import numpy as np
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import BatchWriter, Example, PackedBatch
 
-# Micro-batches are cut to a multiple of a quarter of the largest, so that only few shapes are ever compiled.
-SHAPE_STEPS = 4
-
 Family = Sequence[Example]
 """Examples that share one context."""
 
 Row = list[Family]
 
+Shape = tuple[int, int]
+"""Rows of a micro-batch, and their length."""
+
 
 def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
-    """The smallest micro-batches that hold every example with something to learn; deterministic.
+    """The fewest micro-batches that hold every example with something to learn; deterministic.
 
-    Rows are a multiple of `batch_shards`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
-    The row length is doubled as long as an example does not fit. Where a part has several rows, all micro-batches have
-    one shape; where it has one, the last micro-batch has shorter rows. The parts of a micro-batch have about as much to
-    attend to.
+    All have the first of `micro_batch_shapes`; the last one has the second where that suffices. The parts of a
+    micro-batch have about as much to attend to.
     """
     kept = [example for example in examples if example.learned]
     if not kept:
         return []
-    row_length = config.row_length
-    while row_length < max(example.length for example in kept):
-        row_length *= 2
-    families = _families(kept)
-    pieces = [piece for family in families for piece in _pieces(family, row_length)]
-    most = max(1, config.micro_batch_tokens // row_length)
-    for shapes in _shapes(sum(map(_length, pieces)), row_length, most, batch_shards):
+    full, half = micro_batch_shapes(config, max(example.length for example in kept), batch_shards)
+    row_length = full[1]
+    pieces = [piece for family in _families(kept) for piece in _pieces(family, row_length)]
+    for halves in itertools.count(1):
+        shapes = [full] * (halves // 2) + [half] * (halves % 2)
+        if sum(map(math.prod, shapes)) < sum(map(_length, pieces)):
+            continue
         rows = _fitted(pieces, [length for rows, length in shapes for _ in range(rows)])
         if rows is not None:
             return _written(rows, shapes, batch_shards)
     raise AssertionError("enough rows hold everything")
+
+
+def micro_batch_shapes(config: PackingConfig, longest: int, batch_shards: int = 1) -> tuple[Shape, Shape]:
+    """A full micro-batch, and one with half as many rows, or, where a part has one row, with rows of half the length.
+
+    Rows are a multiple of `batch_shards`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
+    The row length is doubled as long as an example of the `longest` length does not fit.
+    """
+    length = config.row_length
+    while length < longest:
+        length *= 2
+    rows = max(1, config.micro_batch_tokens // length)
+    half = (-(-rows // 2), length) if rows > 1 else (1, -(-length // 2))
+    return (rows * batch_shards, length), (half[0] * batch_shards, half[1])
 
 
 def padding(batches: Sequence[PackedBatch]) -> float:
@@ -77,33 +90,6 @@ def _filled(family: Family, room: int) -> tuple[Family, Family]:
     return taken, others
 
 
-Shapes = list[tuple[int, int]]
-"""Rows of each micro-batch, and their length."""
-
-
-def _shapes(tokens: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
-    """Micro-batches that could hold this many tokens, fewest places first; `most`: rows of a full part."""
-    if most > 1:
-        return _alike(-(-tokens // row_length), row_length, most, batch_shards)
-    return _with_a_shorter_last(tokens, row_length, batch_shards)
-
-
-def _alike(rows: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
-    while True:
-        batches = -(-rows // (most * batch_shards))
-        each = batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)
-        yield [(each, row_length)] * batches
-        rows = batches * each + 1
-
-
-def _with_a_shorter_last(tokens: int, row_length: int, batch_shards: int) -> Iterator[Shapes]:
-    step = -(-row_length // SHAPE_STEPS)
-    for steps in itertools.count(-(-tokens // (step * batch_shards))):
-        full, last = divmod(steps, SHAPE_STEPS)
-        shorter = [(batch_shards, min(last * step, row_length))] if last else []
-        yield [(batch_shards, row_length)] * full + shorter
-
-
 def _fitted(pieces: Sequence[Family], rooms: Sequence[int]) -> list[Row] | None:
     """What each row holds, rows being of these lengths; None if they do not hold everything.
 
@@ -132,14 +118,14 @@ def _fitted(pieces: Sequence[Family], rooms: Sequence[int]) -> list[Row] | None:
     return rows
 
 
-def _written(rows: Sequence[Row], shapes: Shapes, batch_shards: int) -> list[PackedBatch]:
-    """The micro-batches; of those with one length each has rows of about as much to attend to."""
+def _written(rows: Sequence[Row], shapes: Sequence[Shape], batch_shards: int) -> list[PackedBatch]:
+    """The micro-batches; of those with one shape each has rows of about as much to attend to."""
     batches, remaining = [], iter(rows)
     for (count, length), alike in itertools.groupby(shapes):
         those = sorted(itertools.islice(remaining, count * len(list(alike))), key=_visible, reverse=True)
-        targets, each = _in_quarters(max(map(_targets, those)), length), count // batch_shards
+        each = count // batch_shards
         for start in range(0, len(those), count):
-            writer = BatchWriter(count, length, targets)
+            writer = BatchWriter(count, length)
             for index, row in enumerate(those[start : start + count]):  # dealt out to the parts in turn
                 _write(writer, index % batch_shards * each + index // batch_shards, row)
             batches.append(writer.batch)
@@ -152,10 +138,6 @@ def _visible(row: Row) -> int:
         context, inputs = len(family[0].context), [_learned(example) - 1 for example in family]
         pairs += context * (context + 1) // 2 + sum(n * context + n * (n + 1) // 2 for n in inputs)
     return pairs
-
-
-def _targets(row: Row) -> int:
-    return sum(_learned(example) for family in row for example in family)
 
 
 def _learned(example: Example) -> int:
@@ -184,8 +166,3 @@ def _write(writer: BatchWriter, row: int, families: Sequence[Family]) -> None:
             writer.learn(row, places, example)
             start += len(inputs)
         segment += 1
-
-
-def _in_quarters(size: int, most: int) -> int:
-    step = -(-most // SHAPE_STEPS)
-    return min(-(-size // step) * step, most)

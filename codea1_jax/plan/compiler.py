@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 Shape = tuple[int, ...]
 """Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
-responses, that a block of decoding looks at; or the rows, places and targets of a micro-batch."""
+responses, that a block of decoding looks at; or the rows and places of a micro-batch."""
 
 
 class ProgramName(NamedTuple):

@@ -27,7 +27,7 @@ from codea1_jax.plan.assumptions import (
 )
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Shape
 from codea1_jax.plan.planned_run import PlannedRun
-from codea1_jax.plan.simulation import batch_shape, simulate_packing, simulate_sampling
+from codea1_jax.plan.simulation import simulate_packing, simulate_sampling
 from codea1_jax.plan.workload import (
     Group,
     Load,
@@ -91,7 +91,7 @@ def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
             capacity = run.step_capacity(phase.owner)
             return capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
         case "score-old" | "score-ref" | "gradient":
-            return batch_shape(run.fullest_batch(phase.owner))
+            return run.micro_batch(phase.owner)
         case _:
             return ()
 

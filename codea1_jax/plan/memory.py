@@ -1,5 +1,6 @@
 """The least that a device must hold, whatever the compiler makes of the rest: known in milliseconds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
         least[Phase("decode", load.role)] = always + sampled.compute_param_bytes + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
         own = run.for_policy(policy)
-        tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
+        tokens = math.prod(run.micro_batch(policy)) / run.batch_shards
         carried = tokens * own.model.num_layers * own.model.hidden_size * own.itemsize
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
         least[Phase("gradient", policy)] = always + own.master_bytes + carried + logits

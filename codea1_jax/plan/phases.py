@@ -1,5 +1,6 @@
 """The phases of a training step in one table: what each computes and moves, and so the time that it cannot undercut."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -104,8 +105,7 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
 
 def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) -> dict[Phase, Work]:
     config, model = run.config, run.model
-    batch, updates = run.fullest_batch(policy), updates_of(run.config, policy)
-    places = batch.tokens.size
+    places, updates = math.prod(run.micro_batch(policy)), updates_of(run.config, policy)
     means = [load.mean_group(fill) for load in loads]
     tokens, seen = (
         sum(load.prompts * size for load, size in zip(loads, sizes, strict=True))
@@ -113,7 +113,7 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
     )
     useful = sum(load.prompts * forward_flops(model, mean) for load, mean in zip(loads, means, strict=True))
     forward = layers_flops(model, places, places * seen / tokens)
-    scored = vocabulary_flops(model, batch.targets.size)
+    scored = vocabulary_flops(model, places)
     calls = tokens / places
     # Until the first update of a step the policy is the old one, so the first mini-batch is not scored again.
     scorings = {Phase("score-old", policy): 1 - 1 / updates, Phase("score-ref", policy): is_anchored(config, policy)}

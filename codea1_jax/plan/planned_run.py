@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from codea1_jax.common.chips import Hardware
 from codea1_jax.config import METHODS, Config, ModelConfig
-from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.packing import Shape, micro_batch_shapes
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import choose_kernel
 from codea1_jax.models.attention.flash import Kernels, kernels_for
@@ -17,7 +17,6 @@ from codea1_jax.models.flops import adapter_parameters, cache_bytes, parameters
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config, resolve
-from codea1_jax.plan.simulation import fullest_batch
 from codea1_jax.plan.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.rollout.capacity import Capacity, capacity_of
 from codea1_jax.rollout.readers import reader_for
@@ -110,10 +109,10 @@ class PlannedRun:
     def step_capacity(self, role: str) -> Capacity:
         return next(self.capacity(load) for load in sampling_loads(self.config) if load.role == role)
 
-    def fullest_batch(self, policy: str) -> PackedBatch:
-        longest = max(training_loads(self.config)[policy], key=lambda load: load.length)
-        packing: Any = self.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
-        return fullest_batch(longest.prompt, longest.response, packing, self.batch_shards)
+    def micro_batch(self, policy: str) -> Shape:
+        """The rows and the length of a full one."""
+        longest = max(load.length for load in training_loads(self.config)[policy])
+        return micro_batch_shapes(self.config.learners[policy].packing, longest, self.batch_shards)[0]
 
 
 def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:

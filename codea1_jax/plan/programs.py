@@ -196,9 +196,9 @@ def _learning(
     jitted, lora, offload, table = learner.phases, run.config.lora, run.config.offload, layout_table(run)
     scored = {which: Phase(kind, run.policy) in table for which, kind in SCORERS.items()}
     # A step's batches are all on the devices before the first is learned from.
-    fullest = run.fullest_batch(run.policy)
+    fullest = run.micro_batch(run.policy)
     count = math.ceil(table[Phase("gradient", run.policy)].calls)
-    waiting = count * device_bytes(_placed(fullest, mesh, **scored))
+    waiting = count * device_bytes(_placed(BatchWriter(*fullest).batch, mesh, **scored))
     own, state = state.reference, replace(state, reference=None)
 
     def adapted(trained: Params | None) -> Params:
@@ -206,7 +206,7 @@ def _learning(
 
     def programs_of(kind: Kind) -> Iterator[tuple[ProgramName, Any]]:
         for name in names[Phase(kind, run.policy)]:
-            yield name, _placed(BatchWriter(*name.shape).batch if name.shape else fullest, mesh, **scored)
+            yield name, _placed(BatchWriter(*(name.shape or fullest)).batch, mesh, **scored)
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, is_scored in scored.items() if is_scored):

@@ -191,7 +191,7 @@ def _learning_memory(run: PlannedRun) -> float:
 
 def _kept_for_backward(run: PlannedRun) -> float:
     model, recomputes = run.model, run.settings.remat == "full"
-    tokens = run.fullest_batch(run.policy).tokens.size / run.batch_shards
+    tokens = math.prod(run.micro_batch(run.policy)) / run.batch_shards
     # What the matrices of a layer give; without recomputation all layers' are kept.
     width = 3 * model.intermediate_size + 2 * model.hidden_size
     width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
@@ -211,7 +211,7 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
         passes, sums, own = PASSES.get(phase.kind, 0), 0.0, run.for_phase(phase)
         gathering = replace(work, received=passes * own.compute_param_bytes * (1 - own.tensor / own.shards))
         if passes:
-            tokens = own.fullest_batch(phase.owner).tokens.size / own.batch_shards
+            tokens = math.prod(own.micro_batch(phase.owner)) / own.batch_shards
             sums = passes * _sums(own, hardware, tokens, times=1)
         total += work.calls * (gathering.seconds(hardware, efficiency_of(hardware)) + sums + HOST_SECONDS)
     return total

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from codea1_jax.config import PackingConfig
-from codea1_jax.learn.batch import Example, PackedBatch
-from codea1_jax.learn.packing import SHAPE_STEPS, pack
+from codea1_jax.learn.batch import Example
+from codea1_jax.learn.packing import Shape, pack
 from codea1_jax.models.attention.flash import Kernels, tiled
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.plan.workload import Group
@@ -19,9 +19,6 @@ from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Request
 from codea1_jax.rollout.schedule import Schedule
-
-BatchShape = tuple[int, int, int]
-"""Rows, places and targets of a micro-batch."""
 
 BlockShape = tuple[int, int, int]
 """Rows of a shard, and the pages of prompts and of responses, that a block of decoding looks at."""
@@ -85,7 +82,7 @@ class MiniBatch:
     each micro-batch by the shard that has most; 0 without such kernels.
     """
 
-    shapes: Mapping[BatchShape, int]
+    shapes: Mapping[Shape, int]
     pairs: int
 
 
@@ -98,15 +95,11 @@ def simulate_packing(
     packed = [pack(_examples(part), packing, shards) for part in parts]
     return tuple(
         MiniBatch(
-            Counter(map(batch_shape, batches)),
+            Counter(batch.tokens.shape for batch in batches),
             sum(computed_pairs(Sight(batch.segment_ids, batch.parents), kernels, shards) for batch in batches),
         )
         for batches in packed
     )
-
-
-def batch_shape(batch: PackedBatch) -> BatchShape:
-    return (*batch.tokens.shape, batch.targets.shape[1])
 
 
 def _examples(groups: Sequence[Group]) -> list[Example]:
@@ -122,20 +115,6 @@ def _examples(groups: Sequence[Group]) -> list[Example]:
 def _example(prompt: range, response: int) -> Example:
     # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
     return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)
-
-
-@functools.lru_cache(maxsize=4)  # a plan asks again and again, by policy, of batches that are large
-def fullest_batch(prompt: int, response: int, packing: PackingConfig, shards: int) -> PackedBatch:
-    """The largest micro-batch of prompts and responses of at most these lengths: its real rows, and all their targets.
-
-    The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
-    """
-    rows = shards * max(1, packing.micro_batch_tokens // packing.row_length)
-    # The packer shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be
-    # full.
-    each = -(-max(packing.row_length, 2 * (prompt + response - 1)) // response)
-    filling = [_example(range(1), response)] * (SHAPE_STEPS * rows * each)
-    return pack([_example(range(prompt), response), *filling], packing, shards)[0]
 
 
 def computed_pairs(sight: Sight, kernels: Kernels | None, batch_shards: int) -> int:

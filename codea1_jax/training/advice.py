@@ -68,6 +68,12 @@ def mismatch_advice(config: Config, metrics: Mapping[str, float]) -> Iterator[st
             )
 
 
+def compiling_advice(metrics: Mapping[str, float]) -> Iterator[str]:
+    """That a step after the first one waited for a compiler, by its metrics."""
+    if programs := round(metrics["compiled/programs"]):
+        yield f"{counted(programs, 'program')} compiled in {metrics['compiled/seconds']:.1f} s, after the first step"
+
+
 def _why_programs_are_equal(programs: Sequence[ProgramRollout], rollout: RolloutConfig) -> str:
     if unfinished := _why_unread((p.response for p in programs), [p.program for p in programs], "code", rollout):
         return unfinished

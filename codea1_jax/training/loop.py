@@ -14,10 +14,11 @@ from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Wait
+from codea1_jax.models.compiled import Compiled, compiled
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.interrupts import Interrupts
-from codea1_jax.training.advice import mismatch_advice, step_advice
+from codea1_jax.training.advice import compiling_advice, mismatch_advice, step_advice
 from codea1_jax.training.draw import play_step
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
@@ -35,7 +36,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
     """
     questions = training.loader()
     questions.set_state(state.data)
-    total = training.total_steps
+    total, first, before = training.total_steps, state.step + 1, compiled()
     with (
         Interrupts() as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
@@ -54,11 +55,16 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     run.checkpoints.check()
                     data = questions.get_state()
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
-                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data)
+                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data, before)
                 if run.writes:
-                    advice = step_advice(rollouts, training.config.rollout), mismatch_advice(training.config, metrics)
-                    for line in chain(*advice):
+                    is_first = state.step == first
+                    for line in chain(
+                        step_advice(rollouts, training.config.rollout),
+                        mismatch_advice(training.config, metrics),
+                        () if is_first else compiling_advice(metrics),
+                    ):
                         logger.warning("step %d: %s", state.step, line)
+                before = compiled()
                 progress.update(state.step, metrics)
         except Interrupted as asked:
             logger.info("%s: saving step %d", asked, state.step)
@@ -69,14 +75,20 @@ def train(training: Training, state: State, run: RunDir) -> State:
 
 
 def _learn_and_record(
-    training: Training, state: State, rollouts: StepRollouts, run: RunDir, interrupts: Interrupts, data: Any
+    training: Training,
+    state: State,
+    rollouts: StepRollouts,
+    run: RunDir,
+    interrupts: Interrupts,
+    data: Any,
+    before: Compiled,
 ) -> tuple[State, dict[str, float]]:
-    """As `learn`; `data` is the loader's place when the step is done."""
+    """As `learn`; `data` is the loader's place when the step is done, `before` what was compiled before it began."""
     # Made while the devices learn; written when the step has ended, because one that is dropped leaves no record.
     step = state.step + 1
     lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-    state = replace(state, data=data)
+    state, metrics = replace(state, data=data), metrics | compiled().since(before).metrics()
     run.log("train", state.step, metrics)
     run.write_rollouts(state.step, lines.result())
     return state, metrics

@@ -82,7 +82,7 @@ def compiled(preset, phase, *overrides):
     devices = absent_gpus(hardware)
     programs = {str(program.name): program for program in make_programs(run, make_mesh(config.mesh, devices))}
     text = programs[phase].lower().compile().as_text()
-    rows, length = run.fullest_batch("test").tokens.shape
+    rows, length = run.micro_batch("test")
     return Compiled(text, rows // run.batch_shards, config.rollout.test_prompt_tokens if "prefill" in phase else length)
 
 

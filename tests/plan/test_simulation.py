@@ -10,7 +10,6 @@ from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.plan.forecast import learning_calls, sampling_calls
 from codea1_jax.plan.planned_run import planned_run_on
-from codea1_jax.plan.simulation import batch_shape
 from codea1_jax.plan.workload import Group, sampling_loads
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.decode import Decoder
@@ -63,7 +62,7 @@ def test_learning_calls_the_programs_of_the_batches_that_are_made(run):
         ]
         for half in (GROUPS[:4], GROUPS[4:])
     ]
-    batches = [batch_shape(batch) for half in halves for batch in pack(half, run.config.code.packing, 1)]
+    batches = [batch.tokens.shape for half in halves for batch in pack(half, run.config.code.packing, 1)]
     for phase in (("gradient", "code"), ("score-ref", "code")):
         assert calls[phase].shapes == Counter(batches)
     assert calls["update", "code"].shapes == {(): 2}

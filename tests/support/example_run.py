@@ -96,6 +96,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
         "seconds/generate_tests": near(0.22),
         "seconds/judge_wait": near(0.15),
     }
+    line |= {"compiled/programs": 0.0, "compiled/seconds": 0.0}
     line["seconds/step"] = sum(value for name, value in line.items() if name.startswith("seconds/"))
     line["seconds/judge_hidden"] = near(0.12)
     return line

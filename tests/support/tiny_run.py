@@ -133,7 +133,7 @@ def without_times(directory: Path) -> list[dict[str, Any]]:
         {
             name: value
             for name, value in line.items()
-            if not name.startswith(("time", "seconds/", "tokens_per_second/", "mfu/"))
+            if not name.startswith(("time", "seconds/", "tokens_per_second/", "mfu/", "compiled/"))
         }
         for line in lines
     ]

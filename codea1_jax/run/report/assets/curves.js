@@ -29,6 +29,7 @@ const MORE_CHARTS = [
   ["Decoded tokens that were of use", "share", "share", sampled("decode_goodput")],
   ["Prefilled tokens that were of use", "share", "share", sampled("prefill_goodput")],
   ["Samples drawn again for want of pages", "samples", "count", sampled("preempted"), { unlessZero: true }],
+  ["Programs compiled", "programs", "count", [["compiled/programs", "programs"]], { unlessZero: true }],
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
   ["Loss", "loss", "", bothRoles("loss")],
 ];
