@@ -93,7 +93,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 def _capacity(options: argparse.Namespace, model: Architecture) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
     from codea1_jax.config import RolloutConfig
-    from codea1_jax.rollout.capacity import capacity_of
+    from codea1_jax.rollout.capacity import buckets, capacity_of
 
     prompt, response, slots, width = (
         options.prompt_tokens,
@@ -109,5 +109,4 @@ def _capacity(options: argparse.Namespace, model: Architecture) -> Capacity:
     tokens = options.cache_tokens or slots * (prompt + width * response) // 2
     rollout = RolloutConfig(rows=slots * width, block=BLOCK, prefill_tokens=prompt, cache_tokens=tokens)
     capacity = capacity_of(rollout, 1, slots, width, prompt, response)
-    fewer = capacity.response_buckets[::-2]  # fewer programs to wait for
-    return replace(capacity, response_buckets=tuple(reversed(fewer)))
+    return replace(capacity, prefill_buckets=buckets(prompt, multiple=BLOCK))  # prompts that come alone

@@ -77,7 +77,7 @@ class PackedBatch:
 
     Segments number prompts and responses in a row from 1; padding is segment 0, its own parent. A response's parent is
     its prompt, which is its own. `weights` are advantages, or loss weights. `sequences` numbers the responses of a row
-    from 1. `rollout_logprobs` are NaN where unknown; the other log-probabilities come from separate passes.
+    from 1. `rollout_logprobs` are NaN where unknown, `old_logprobs` where the policy is still the old one.
     """
 
     tokens: Int[Any, "rows time"]
@@ -90,7 +90,7 @@ class PackedBatch:
     weights: Float[Any, "rows targets"]
     sequences: Int[Any, "rows targets"]
     rollout_logprobs: Float[Any, "rows targets"]
-    old_logprobs: Float[Any, "rows targets"] | None = None
+    old_logprobs: Float[Any, "rows targets"]
     reference_logprobs: Float[Any, "rows targets"] | None = None
 
 
@@ -99,13 +99,12 @@ class BatchWriter:
 
     def __init__(self, rows: int, time: int) -> None:
         shape = (rows, time)
-        numbers: Any = (np.zeros(shape, np.int32) for _ in range(7))
-        tokens, positions, segment_ids, parents, target_index, targets, sequences = numbers
-        mask, weights, unknown = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.full(shape, np.nan, "f")
+        names = ("tokens", "positions", "segment_ids", "parents", "target_index", "targets", "sequences")
+        numbers: Any = {name: np.zeros(shape, np.int32) for name in names}
+        numbers |= {name: np.zeros(shape, np.float32) for name in ("mask", "weights")}
+        numbers |= {name: np.full(shape, np.nan, np.float32) for name in ("rollout_logprobs", "old_logprobs")}
         self._used, self._responses = [0] * rows, [0] * rows
-        self.batch = PackedBatch(
-            tokens, positions, segment_ids, parents, target_index, targets, mask, weights, sequences, unknown
-        )
+        self.batch = PackedBatch(**numbers)
 
     def place(
         self, row: int, start: int, tokens: Sequence[int] | np.ndarray, *, position: int, segment: int, parent: int

@@ -5,7 +5,7 @@ Token losses are summed and divided by the mini-batch's normalizer, so neither p
 loss. Until a step's first update the policy *is* the old one: the first mini-batch's ratios are 1, without a pass.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -17,17 +17,17 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
-from codea1_jax.learn.batch import Example, PackedBatch
+from codea1_jax.learn.batch import BatchWriter, Example, PackedBatch
 from codea1_jax.learn.losses import masked_sum
 from codea1_jax.learn.objectives import Groups, Objective, as_example
-from codea1_jax.learn.optimizer import Params, PolicyState, at_rest, learning_rate, make_optimizer, state_shardings
-from codea1_jax.learn.packing import pack, padding
-from codea1_jax.learn.phases import Accumulated, make_phases, target_scores
-from codea1_jax.models.ahead import CompileAhead, shapes_of
+from codea1_jax.learn.optimizer import Params, PolicyState, at_rest, learning_rate
+from codea1_jax.learn.packing import Shape, micro_batch_shapes, pack, padding
+from codea1_jax.learn.phases import Accumulated, TargetScores, make_phases
+from codea1_jax.models.ahead import CompileAhead, Program, shapes_of
 from codea1_jax.models.architecture import Architecture
-from codea1_jax.models.decoder import Transformer
+from codea1_jax.models.decoder import Transformer, flatten
 from codea1_jax.models.flops import causal, layers_flops, vocabulary_flops
-from codea1_jax.models.lora import attach
+from codea1_jax.models.lora import attach, with_adapters
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
 from codea1_jax.runtime.offload import in_device_memory
 
@@ -57,33 +57,23 @@ class Learner:
         seed: int = 0,
     ) -> None:
         self.objective = objective
-        self._model, self._lora = model, lora
-        self._ahead = CompileAhead()
+        self._model, self._lora, self._seed = model, lora, np.uint32(seed)
+        self._ahead, self._prepared = CompileAhead(), set[Shape]()
         self._packing, self._offload = packing, offload or OffloadConfig()
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))
-        updates = make_optimizer(optimizer)
-        self.state_shardings = state_shardings(model, lora, updates, mesh)
+        alike = OptimizerConfig(clip_norm=optimizer.clip_norm, weight_decay=optimizer.weight_decay)
         self.phases = make_phases(
-            model,
-            objective,
-            target_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature),
-            self.state_shardings,
-            mesh,
-            lora,
-            config=optimizer,
-            optimizer=updates,
-            total_steps=total_steps,
-            seed=seed,
+            model, objective.traced, TargetScores(model, packing.logit_chunk, temperature), mesh, lora, alike
         )
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
-        return at_rest(self.phases.init(params), self._offload)
+        return at_rest(self.phases.init(params, self._seed), self._offload)
 
     def abstract(self, params: Params) -> PolicyState:
-        return at_rest(self.phases.init.eval_shape(params), self._offload)
+        return at_rest(self.phases.init.eval_shape(params, self._seed), self._offload)
 
     def update(
         self,
@@ -111,7 +101,10 @@ class Learner:
         rows = [self._pack(mini) for mini in mini_batches]
         wait = _counted(wait, self._passes(list(map(len, rows))), show)
         packed = [self._put(batches) for batches in rows]
-        self._compile_ahead(state, packed[0], base)
+        shapes = {batch.tokens.shape for batch in chain.from_iterable(rows)}
+        if not shapes <= self._prepared:
+            self.compile(replace(state, reference=own_reference), shared, shapes, updates=len(rows))
+        self._ahead.wait()
         if self.objective.compares:
             policy = attach(self._lora, base, state.params)
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
@@ -119,11 +112,11 @@ class Learner:
         if self.objective.kl:
             frozen = shared if own_reference is None else own_reference
             packed = [self._score(batches, frozen, "reference_logprobs", wait) for batches in packed]
-        rate = float(self._learning_rate(int(state.step)))
+        rate = self._learning_rate(int(state.step))
         computed = []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
-            state, norm = self._apply(state, gradient)
+            state, norm = self._apply(state, gradient, rate)
             computed.append((sums, norm))
         state = replace(state, step=state.step + 1)
         all_sums, norms = zip(*jax.device_get(computed), strict=True)
@@ -142,27 +135,53 @@ class Learner:
             raise ValueError(f"{self.objective}: reference parameters are needed")
         return shared
 
-    def _apply(self, state: PolicyState, gradient: Params) -> tuple[PolicyState, Array]:
+    def _apply(self, state: PolicyState, gradient: Params, rate: float) -> tuple[PolicyState, Array]:
         state = replace(state, opt_state=in_device_memory(state.opt_state))
-        self._ahead.wait("apply")
-        state, norm = self.phases.apply(state, gradient)
+        state, norm = self.phases.apply(state, gradient, np.float32(rate))
         return at_rest(state, self._offload), norm
 
     def _passes(self, batches: Sequence[int]) -> int:
         compared, scored = self.objective.compares * sum(batches[1:]), bool(self.objective.kl) * sum(batches)
         return compared + scored + sum(batches)
 
-    def _compile_ahead(self, state: PolicyState, batches: Sequence[PackedBatch], base: Params | None) -> None:
-        """Begins to compile the gradient and the update of the first mini-batch, while the reference scores it."""
-        state, base, batches = shapes_of((state, base, batches))
-        total = self.phases.empty.eval_shape(state.params)
-        policy = jax.eval_shape(partial(attach, self._lora), base, state.params)
-        for batch in batches:
-            scored = self.phases.logprobs.eval_shape(policy, batch) if self.objective.kl else None
-            one = state.params, replace(batch, reference_logprobs=scored), np.float32(1), base
-            self._ahead.start(batch.targets.shape + batch.tokens.shape, self.phases.accumulate, total, *one)
+    @property
+    def shapes(self) -> tuple[Shape, Shape]:
+        """Of micro-batches, the full one first, unless an example is longer than a row."""
+        return micro_batch_shapes(self._packing, 0, batch_shards(self._mesh))
+
+    def compile(
+        self, state: PolicyState, shared: Params | None, shapes: Collection[Shape], *, updates: int
+    ) -> list[Program]:
+        """Begins to compile what updates with micro-batches of these shapes need; arguments as of `programs`."""
+        self._prepared |= set(shapes)
+        return self._ahead.start(self.programs(*shapes_of((state, shared)), shapes, updates=updates))
+
+    def programs(
+        self, state: PolicyState, shared: Params | None, shapes: Collection[Shape], *, updates: int
+    ) -> Iterator[Program]:
+        """Those of steps of this many optimizer updates, from the shapes of a state.
+
+        shared: of the reference that all policies share, under LoRA of their base.
+        """
+        phases, own, state = self.phases, state.reference, replace(state, reference=None)
+        base = None if self._lora is None else shared
+        total, number = phases.empty.eval_shape(state.params), jax.ShapeDtypeStruct((), np.float32)
+        policy = state.params if self._lora is None else with_adapters(shared, flatten(state.params))
+        for shape in shapes:
+            batch = self._abstract(BatchWriter(*shape).batch)
+            if self.objective.compares and updates > 1:
+                yield Program("score-old", shape, phases.logprobs, (), (policy, batch))
+            if self.objective.kl:
+                yield Program("score-ref", shape, phases.logprobs, (), (shared if own is None else own, batch))
+                batch = replace(batch, reference_logprobs=batch.mask)
+            yield Program("gradient", shape, phases.accumulate, (), (total, state.params, batch, number, base))
+        yield Program("clear", (), phases.empty, (), (state.params,))
         on_device = replace(state, opt_state=in_device_memory(state.opt_state))
-        self._ahead.start("apply", self.phases.apply, on_device, total.gradient)
+        yield Program("update", (), phases.apply, (), (on_device, total.gradient, number))
+
+    def _abstract(self, batch: PackedBatch) -> PackedBatch:
+        here = batch_sharding(self._mesh)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), batch)
 
     def mean_logprob(self, params: Params, groups: Groups) -> float:
         batches = self._put(self._pack(groups))
@@ -207,7 +226,6 @@ class Learner:
     ) -> Accumulated:
         total = self.phases.empty(params)
         for batch in batches:
-            self._ahead.wait(batch.targets.shape + batch.tokens.shape)
             total = self.phases.accumulate(total, params, batch, np.float32(normalizer), base)
             wait(total.sums)  # whose buffers the next call takes
         return total

@@ -173,7 +173,7 @@ def grpo_objective(
     logprobs: Float[Array, "*tokens"],
     entropy: Float[Array, "*tokens"],
     *,
-    old_logprobs: Float[Array, "*tokens"] | None,
+    old_logprobs: Float[Array, "*tokens"],
     reference_logprobs: Float[Array, "*tokens"] | None,
     rollout_logprobs: Float[Array, "*tokens"],
     advantages: Float[Array, "*tokens"],
@@ -183,11 +183,11 @@ def grpo_objective(
 ) -> TokenSums:
     """The sums of one batch; `loss` is the total: policy loss + kl_coef * KL - entropy_coef * entropy.
 
-    `old_logprobs` None: the policy is still the one that is learned from, so every ratio is 1 (its gradient
-    is not 0). `reference_logprobs` None: no KL term. `rollout_logprobs` are NaN where unknown; `sequences`
-    numbers the responses of each row.
+    `old_logprobs` NaN: the policy is still the one that is learned from, so the ratio is 1 (its gradient is not 0).
+    `reference_logprobs` None: no KL term. `rollout_logprobs` are NaN where unknown; `sequences` numbers the responses
+    of each row.
     """
-    old = jax.lax.stop_gradient(logprobs) if old_logprobs is None else old_logprobs
+    old = jnp.where(jnp.isnan(old_logprobs), jax.lax.stop_gradient(logprobs), old_logprobs)
     per_token = config.ratio == "token"
     ratio = importance_ratio(logprobs, old) if per_token else sequence_ratio(logprobs, old, sequences)
     policy = _policy_loss(logprobs, ratio, advantages, config)

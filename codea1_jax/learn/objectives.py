@@ -43,6 +43,12 @@ class GRPO:
     def kl(self) -> bool:
         return self.config.kl_coef > 0
 
+    @property
+    def traced(self) -> "GRPO":
+        """The same to whoever compiles: objectives that differ in what the host computes alone are equal."""
+        config = self.config.model_copy(update={"mini_batch_questions": 1, "skip_zero_advantage": False})
+        return GRPO(config, own_reference=self.own_reference)
+
     def mini_batches(self, groups: Groups) -> list[Groups]:
         """Those of each optimizer update: `mini_batch_questions` questions, in the last perhaps fewer.
 
@@ -124,6 +130,10 @@ class CrossEntropy:
     kl: ClassVar[bool] = False
     own_reference: ClassVar[bool] = False
     compares: ClassVar[bool] = False
+
+    @property
+    def traced(self) -> "CrossEntropy":
+        return self
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
         """One. Raises ValueError if no token has a weight."""

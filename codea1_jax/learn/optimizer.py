@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig
 from codea1_jax.models.decoder import Transformer
@@ -46,7 +46,7 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
     )
 
 
-def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_steps: int) -> Float[Array, ""]:
+def learning_rate(step: int, config: OptimizerConfig, total_steps: int) -> float:
     """The rate of training step `step` (from 0) of `total_steps`.
 
     It rises linearly and reaches the peak in the last warm-up step; the cosine would reach 0 one step after
@@ -56,10 +56,11 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     begun = 0 if config.warmup_from_zero and warmup else 1
     rising = (step + begun) / max(warmup, 1)
     if config.schedule == "constant":
-        return config.learning_rate * jnp.minimum(rising, 1.0)
-    progress = jnp.clip((step - warmup) / max(total_steps - warmup, 1), 0.0, 1.0)
-    falling = 0.5 * (1 + jnp.cos(jnp.pi * progress))
-    return config.learning_rate * jnp.where(step < warmup, rising, falling)
+        return config.learning_rate * min(rising, 1.0)
+    if step < warmup:
+        return config.learning_rate * rising
+    progress = min((step - warmup) / max(total_steps - warmup, 1), 1.0)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 def state_shardings(

@@ -1,22 +1,28 @@
 """The jitted functions that a learner is made of."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt32
 
 from codea1_jax.config import LoRAConfig, OptimizerConfig
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.objectives import Objective, Sums
-from codea1_jax.learn.optimizer import Params, PolicyState, apply_gradient, frozen, initial_state, learning_rate
+from codea1_jax.learn.optimizer import (
+    Params,
+    PolicyState,
+    apply_gradient,
+    frozen,
+    initial_state,
+    make_optimizer,
+    state_shardings,
+)
 from codea1_jax.models.attention import choose_kernel, training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.compiling import gradient_options
@@ -30,22 +36,24 @@ from codea1_jax.runtime.layout import REPLICA, by_replica, everywhere, replicas
 Jitted = Any  # jax.jit's result has no public type
 
 
-Scores = Callable[[Params, PackedBatch], tuple[Array, Array]]
-"""(parameters, batch) -> the log-probability of every target's token and the entropy (nats) of its
-distribution, both Float[Array, "rows targets"]."""
+@dataclass(frozen=True)
+class TargetScores:
+    """(parameters, batch) -> the log-probability of every target's token and the entropy (nats) of its distribution."""
 
+    model: Transformer
+    logit_chunk: int
+    temperature: float = 1.0
 
-def target_scores(model: Transformer, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
-    def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
-        sight = Sight(jnp.asarray(batch.segment_ids), jnp.asarray(batch.parents))
+    def __call__(
+        self, params: Params, batch: PackedBatch
+    ) -> tuple[Float[Array, "rows targets"], Float[Array, "rows targets"]]:
+        model, sight = self.model, Sight(jnp.asarray(batch.segment_ids), jnp.asarray(batch.parents))
         attend = training_attention(sight, choose_kernel(model.attention, model.dtype, model.architecture.head_dim))
         hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, attend)
         # Only the states that predict a learned token meet the vocabulary.
         states = take_places(hidden, jnp.asarray(batch.target_index))
         table = output_table(params, model.architecture)
-        return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
-
-    return scores
+        return token_logprobs(states, table, batch.targets, chunk=self.logit_chunk, temperature=self.temperature)
 
 
 @dataclass(frozen=True)
@@ -54,13 +62,15 @@ class Phases:
 
     `trained` are parameters or adapters, `base` what adapters are added to, None where there are none.
 
-    init: parameters -> a new state.
+    state: where everything of a state lies, except for a reference.
+    init: (parameters, seed of adapters) -> a new state.
     empty: trained -> what is accumulated over no micro-batch.
     accumulate: (accumulated, trained, batch, normalizer, base) -> accumulated; the first is donated.
-    apply: (state, every replica's gradient) -> (state, their sum's norm); the first is donated.
+    apply: (state, every replica's gradient, rate) -> (state, their sum's norm); the first is donated.
     logprobs: (parameters, batch) -> those of the batch's targets.
     """
 
+    state: PolicyState
     init: Jitted
     empty: Jitted
     accumulate: Jitted
@@ -79,31 +89,29 @@ class Accumulated(NamedTuple):
     sums: Sums
 
 
+@lru_cache(8)  # policies of one model that learn alike share their programs
 def make_phases(
     model: Transformer,
     objective: Objective,
-    scores: Scores,
-    state: PolicyState,
+    scores: TargetScores,
     mesh: Mesh,
     lora: LoRAConfig | None,
-    *,
-    config: OptimizerConfig,
-    optimizer: optax.GradientTransformation,
-    total_steps: int,
-    seed: int,
+    optimizer: OptimizerConfig,
 ) -> Phases:
-    def init(params: Params) -> PolicyState:
+    updates = make_optimizer(optimizer)
+    state = state_shardings(model, lora, updates, mesh)
+
+    def init(params: Params, seed: UInt32[Array, ""]) -> PolicyState:
         trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
-        first = initial_state(trained, optimizer)
+        first = initial_state(trained, updates)
         return replace(first, reference=frozen(trained, model.dtype)) if objective.own_reference else first
 
     def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows targets"]:
         return scores(params, batch)[0]
 
-    def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
-        rate = learning_rate(state.step, config, total_steps)
+    def apply(state: PolicyState, gradient: Params, rate: Float[Array, ""]) -> tuple[PolicyState, Float[Array, ""]]:
         whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
-        return apply_gradient(state, whole, optimizer, rate)
+        return apply_gradient(state, whole, updates, rate)
 
     options = gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"])
     by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
@@ -111,6 +119,7 @@ def make_phases(
     own_reference = state.params if objective.own_reference else None
     add = partial(accumulate, scores=scores, objective=objective, lora=lora)
     return Phases(
+        state=state,
         init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
         empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=accumulated),
         accumulate=jit_on(mesh, add, out_shardings=accumulated, donate_argnums=(0,), compiler_options=options),
@@ -130,7 +139,7 @@ def accumulate(
     normalizer: Float[Array, ""],
     base: Params | None = None,
     *,
-    scores: Scores,
+    scores: TargetScores,
     objective: Objective,
     lora: LoRAConfig | None = None,
 ) -> Accumulated:

@@ -5,65 +5,118 @@ Python traces one program at a time; XLA compiles without holding Python's lock.
 """
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
-from jax.stages import Compiled, Lowered
+from jax.stages import Lowered
 
 from codea1_jax.common.activity import report
 
 MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
 _REPORT_SECONDS = 1.0
+_STARTED: list[Future[None]] = []  # in this process, for one count of all
+_REMEMBERED = 128  # programs that do not begin twice
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A jitted function for arguments of some shapes; equal to others of the same function and shapes.
+
+    kind: of the phase that calls it. shape: what distinguishes it from others of the kind. static: the function's first
+    arguments, which are hashed; the others are shapes, placed where a call's lie.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    function: Any
+    static: tuple[Hashable, ...]
+    arguments: tuple[Any, ...]
+
+    @cached_property
+    def _key(self) -> Hashable:
+        leaves, tree = jax.tree.flatten(self.arguments)
+        return self.function, self.static, tree, tuple((x.shape, x.dtype, x.sharding) for x in leaves)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self._key == other._key
+
+    def lower(self) -> Lowered:
+        return self.function.lower(*self.static, *self.arguments)
+
+    def compile(self) -> None:
+        self.lower().compile()
 
 
 class CompileAhead:
-    """Programs that are being compiled, or have been, by a key of the caller's.
+    """Programs that are being compiled, or have been.
 
-    Where several processes run one program, each compiles when it calls, because their order must be the same.
+    Where several processes run one program, each compiles at once, because their order must be the same.
     """
 
     def __init__(self) -> None:
-        self._started: dict[Hashable, Future[None]] = {}
+        self._futures: dict[Program, Future[None]] = {}
 
-    def start(self, key: Hashable, program: Any, *arguments: Any) -> None:
-        """Begins to compile a jitted function for arguments like these, or of these shapes, unless it has begun."""
-        if jax.process_count() == 1 and key not in self._started:
-            self._started[key] = _threads().submit(_compile, program, arguments)
+    def start(self, programs: Iterable[Program]) -> list[Program]:
+        """Begins to compile those that have not begun; returns all of them."""
+        begun = {program: _begin(program) for program in programs}
+        self._futures |= begun
+        return list(begun)
 
-    def wait(self, key: Hashable) -> None:
-        """Waits for that program, if it was started. Raises what its compilation raises."""
-        if key not in self._started:
-            return
-        futures = self._started.values()
-        while wait([self._started[key]], timeout=_REPORT_SECONDS).not_done:
-            report("compiling", sum(future.done() for future in futures), len(futures), "XLA programs")
-        self._started[key].result()
+    def wait(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> None:
+        """Waits for those of this kind and shape, or of any. Raises what a compilation raises."""
+        for _ in self.progress(kind, shape):
+            report("compiling", sum(future.done() for future in _STARTED), len(_STARTED), "programs")
+
+    def progress(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> Iterator[tuple[int, int]]:
+        """As `wait`; yields how many are done, and of how many, now and then until all are."""
+        futures = [
+            future
+            for program, future in self._futures.items()
+            if kind in (None, program.kind) and shape in (None, program.shape)
+        ]
+        while waiting := wait(futures, timeout=_REPORT_SECONDS).not_done:
+            yield len(futures) - len(waiting), len(futures)
+        for future in futures:
+            future.result()
 
 
-def compile_all(programs: Sequence[Lowered]) -> list[Compiled]:
-    """All of them, side by side; one after another where several processes must compile in the same order."""
-    if jax.process_count() > 1:
-        return [program.compile() for program in programs]
-    return list(_threads().map(Lowered.compile, programs))
+def drop_waiting() -> None:
+    """No program begins to be compiled that has not begun: whoever asked for it is about to end."""
+    _begin.cache_clear()
+    for future in _STARTED:
+        future.cancel()
+
+
+@lru_cache(_REMEMBERED)
+def _begin(program: Program) -> Future[None]:
+    if jax.process_count() == 1:
+        future = _threads().submit(program.compile)
+    else:
+        program.compile()
+        (future := Future()).set_result(None)
+    _STARTED.append(future)
+    return future
 
 
 def shapes_of(tree: Any) -> Any:
     """Shapes, types and, of arrays that are placed, shardings: what a program is compiled for."""
 
     def shape(x: Any) -> jax.ShapeDtypeStruct:
+        if isinstance(x, jax.ShapeDtypeStruct):
+            return x
         sharding = x.sharding if isinstance(x, jax.Array) and x.committed else None
         dtype = jax.dtypes.canonicalize_dtype(x.dtype) if isinstance(x, np.ndarray) else x.dtype  # as a call takes it
         return jax.ShapeDtypeStruct(x.shape, dtype, sharding=sharding)
 
     return jax.tree.map(shape, tree)
-
-
-def _compile(program: Any, arguments: tuple[Any, ...]) -> None:
-    program.lower(*arguments).compile()
 
 
 @cache

@@ -87,7 +87,7 @@ def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
     match phase.kind:
         case "prefill":
             return (run.step_capacity(phase.owner).prefill_buckets[-1],)
-        case "decode":
+        case "decode" | "evaluate":
             capacity = run.step_capacity(phase.owner)
             return capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
         case "score-old" | "score-ref" | "gradient":
@@ -125,7 +125,6 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
         calls[Phase("weights", role)] = Calls({(): 1})
         prefills = {(bucket,): count for bucket, count in sampled.prefills.items()}
         calls[Phase("prefill", role)] = Calls(prefills, pairs=sampled.pairs)
-        calls[Phase("insert", role)] = Calls({(): sum(prefills.values())})
         blocks: dict[Shape, Number] = {}
         for (rows, *needed), steps in sampled.steps.items():
             shape = rows, *reader.columns((needed[0], needed[1]), capacity)

@@ -88,9 +88,8 @@ def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work
         Phase("prefill", role): Work(
             calls=prefills,
             flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
-            traffic=run.compute_param_bytes,
+            traffic=run.compute_param_bytes + 2 * packed * run.token_bytes,  # its pages are written and put in place
         ),
-        Phase("insert", role): Work(prefills, traffic=2 * packed * run.token_bytes),
         Phase("decode", role): Work(
             calls=samples * response / block,
             flops=layers_flops(model, block, block * seen) + vocabulary_flops(model, block),

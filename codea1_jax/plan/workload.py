@@ -18,9 +18,7 @@ PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
 RESPONSE_SPREAD = 0.6
 PROMPT_SPREAD = 0.4
 
-Kind = Literal[
-    "weights", "prefill", "insert", "decode", "evaluate", "score-old", "score-ref", "gradient", "clear", "update"
-]
+Kind = Literal["weights", "prefill", "decode", "evaluate", "score-old", "score-ref", "gradient", "clear", "update"]
 
 
 class Phase(NamedTuple):
@@ -31,7 +29,7 @@ class Phase(NamedTuple):
 
     @property
     def is_sampling(self) -> bool:
-        return self.kind in ("weights", "prefill", "insert", "decode", "evaluate")
+        return self.kind in ("weights", "prefill", "decode", "evaluate")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.owner}"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from codea1_jax.config import RolloutConfig
 
 LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
-LEAST_PAGES = 4  # of prompts, for which a program is made: shorter prompts share it
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 
 
@@ -24,11 +23,12 @@ class Capacity:
     response_buckets: ascending response lengths in tokens, multiples of `block`; the last one is the longest
         response.
     block: tokens decoded between two looks of the host, and tokens of a page.
-    prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
+    prefill_buckets: ascending lengths of a shard's prefill, into which prompts are packed, in whole pages; a longest
+        prompt fits the last one.
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
-    filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.
+    filtered), len(row_buckets) * len(response_buckets) decoding programs are ever compiled.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class Capacity:
     prompt_buckets: tuple[int, ...]
     response_buckets: tuple[int, ...]
     block: int
-    prefill_tokens: int
+    prefill_buckets: tuple[int, ...]
     batch_shards: int = 1
 
     def __post_init__(self) -> None:
@@ -50,47 +50,26 @@ class Capacity:
 
     @property
     def row_buckets(self) -> tuple[int, ...]:
-        """Ascending numbers of rows that a block may decode: all, and successive quarters."""
-        each = [self.rows // self.batch_shards]
-        while (quarter := -(-each[-1] // 4)) >= LEAST_ROWS:
-            each.append(quarter)
-        return tuple(rows * self.batch_shards for rows in reversed(each))
+        """Ascending numbers of rows that a block may decode: a quarter, unless those are few, and all."""
+        each = self.rows // self.batch_shards
+        quarter = -(-each // 4) * self.batch_shards
+        return (quarter, self.rows) if quarter >= LEAST_ROWS * self.batch_shards else (self.rows,)
 
     @property
     def prompt_pages(self) -> int:
         return pages_of(self.prompt_buckets[-1], self.block)
 
     @property
-    def prompt_page_buckets(self) -> tuple[int, ...]:
-        """Ascending numbers of a prompt's pages that a block may look at: a few, doubled until they are all."""
-        fewer = [LEAST_PAGES]
-        while fewer[-1] < self.prompt_pages:
-            fewer.append(2 * fewer[-1])
-        return (*fewer[:-1], self.prompt_pages)
-
-    @property
     def response_pages(self) -> int:
         return self.response_buckets[-1] // self.block - 1
 
-    def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
-        """The pages of prompts and of responses that a block looks at.
-
-        prompt: the most tokens that a prompt has in the cache. drawn: those that a response had drawn when it began.
-        """
-        longest = bucket_of(drawn + self.block, self.response_buckets)
-        return bucket_of(pages_of(prompt, self.block), self.prompt_page_buckets), longest // self.block - 1
+    def columns(self, drawn: int) -> tuple[int, int]:
+        """The pages of prompts and responses that a block looks at; `drawn`: tokens of the longest response so far."""
+        return self.prompt_pages, bucket_of(drawn + self.block, self.response_buckets) // self.block - 1
 
     @property
     def most_pages(self) -> int:
         return self.prompt_pages + self.response_pages
-
-    @property
-    def prefill_buckets(self) -> tuple[int, ...]:
-        """Ascending lengths of a shard's prefill, in whole pages: those of prompts, doubled until it is full."""
-        prompts = [pages_of(bucket, self.block) * self.block for bucket in self.prompt_buckets]
-        full = max(prompts[-1], pages_of(self.prefill_tokens, self.block) * self.block)
-        doublings = (full // prompts[0]).bit_length()
-        return tuple(sorted({*prompts, full, *(prompts[0] << n for n in range(doublings) if prompts[0] << n < full)}))
 
 
 def pages_of(tokens: int, block: int) -> int:
@@ -119,15 +98,19 @@ def capacity_of(
     # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
     rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
     width = min(samples, rows // shards)
+    slots = whole(min(prompts, RESIDENT * rows // width))
+    of_prompts = buckets(prompt)
+    pages = pages_of(of_prompts[-1], rollout.block)  # of a longest prompt
+    full = max(pages, min(pages_of(rollout.prefill_tokens, rollout.block), slots // shards * pages))
     one = Capacity(
         rows=rows,
-        slots=whole(min(prompts, RESIDENT * rows // width)),
+        slots=slots,
         width=width,
-        pages=shards * (pages_of(prompt, rollout.block) + pages_of(response, rollout.block)),
-        prompt_buckets=buckets(prompt),
+        pages=shards * (pages + pages_of(response, rollout.block)),
+        prompt_buckets=of_prompts,
         response_buckets=buckets(response, multiple=rollout.block),
         block=rollout.block,
-        prefill_tokens=rollout.prefill_tokens,
+        prefill_buckets=(full * rollout.block,),
         batch_shards=shards,
     )
     needed = one.slots * one.prompt_pages + one.rows * one.response_pages
@@ -136,10 +119,11 @@ def capacity_of(
 
 
 def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:
-    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple.
+    """`longest` rounded up to a multiple, and successive quarters of it down to `smallest`, ascending.
 
     Each bucket costs a compilation, so short sequences share one.
     """
-    last = -(-longest // multiple) * multiple
-    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
-    return (*(length for length in below if length < last), last)
+    each = [-(-longest // multiple)]
+    while (quarter := -(-each[-1] // 4)) * multiple >= smallest:
+        each.append(quarter)
+    return tuple(count * multiple for count in reversed(each))

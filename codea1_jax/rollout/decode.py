@@ -1,7 +1,7 @@
 """The programs of a rollout: prefill prompts, insert their pages into the cache, decode a block of tokens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
@@ -140,6 +140,12 @@ def prompt_pages(model: Transformer, mesh: Mesh, params: Params, packed: PackedP
         return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, packed))
 
 
+@partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
+def prefill(model: Transformer, mesh: Mesh, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
+    """The cache with the pages of packed prompts in it."""
+    return insert(mesh, cache, prompt_pages(model, mesh, params, packed), packed.pages.reshape(-1))
+
+
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
 def insert(mesh: Mesh, cache: Cache, contents: Cache, numbers: Int[Array, " new"]) -> Cache:
     with using(mesh):
@@ -179,15 +185,6 @@ class Decoder:
             end = jax.lax.while_loop(go_on, step, self._start(cache, rows))
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
             return self._appended(cache, rows, end.block), drawn
-
-    def for_longer(self, longest: int) -> "Decoder":
-        """The program for the next longer responses; the same one where none are longer, up to `longest` tokens."""
-        prompts, responses = self.columns
-        drawn = (responses + 1) * self.capacity.block  # the first length that this program does not look at
-        if drawn >= longest:
-            return self
-        needed = prompts, self.capacity.columns(0, drawn)[1]
-        return replace(self, columns=self.reader.columns(needed, self.capacity))
 
     def _reading(self, cache: Cache, prompts: ResidentPrompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
         of_prompts, of_responses = self.columns

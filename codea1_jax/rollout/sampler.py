@@ -6,10 +6,8 @@ enter (`schedule`); what happens inside a block happens on the device (`decode`)
 """
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
 from typing import Any
 
 import jax
@@ -17,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from codea1_jax.common.activity import report
-from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead, shapes_of
+from codea1_jax.models.ahead import CompileAhead, Program
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
@@ -29,12 +27,12 @@ from codea1_jax.rollout.decode import (
     ResidentPrompts,
     Rows,
     check_shards,
-    insert,
     make_decoder,
     new_cache,
-    prompt_pages,
+    prefill,
 )
 from codea1_jax.rollout.decode_params import to_decode_params
+from codea1_jax.rollout.programs import sampling_programs
 from codea1_jax.rollout.requests import Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import Finished, Schedule
@@ -85,11 +83,10 @@ class Counters:
 
 @dataclass
 class Rollout:
-    """A schedule's samples while they are drawn: how, at most how many tokens of each, and the cache they share."""
+    """A schedule's samples while they are drawn: how, from what parameters, and the cache they share."""
 
     schedule: Schedule
     kind: SamplingKind
-    longest: int
     params: Params
     cache: Cache
 
@@ -128,13 +125,9 @@ class Sampler:
         self._pad_id = pad_id
         self._seed = seed
         self._capacity = capacity
-        self._programs: set[Any] = set()
+        self._kinds: set[SamplingKind] = set()  # of which programs are compiled
         self._ahead = CompileAhead()
         self._to_decode_params = to_decode_params(model, self._mesh)
-
-    @property
-    def programs(self) -> int:
-        return len(self._programs)
 
     def generate(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
@@ -161,7 +154,9 @@ class Sampler:
     def _run(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        rollout = self.open(params, requests, SamplingKind.of(sampling), sampling.max_new_tokens)
+        kind = SamplingKind.of(sampling)
+        self.compile(params, kind)
+        rollout = self.open(params, requests, kind, sampling.max_new_tokens)
         schedule, controls, finished = rollout.schedule, Controls.of(sampling), []
         samples, drawn, seconds = sum(request.samples for request in requests), 0, 0.0
         while True:
@@ -188,25 +183,39 @@ class Sampler:
     def open(self, params: Params, requests: Sequence[Request], kind: SamplingKind, longest: int) -> Rollout:
         settings: dict[str, Any] = {"eos_ids": self._eos_ids, "pad_id": self._pad_id, "seed": self._seed}
         schedule = Schedule(requests, self._capacity, longest=longest, **settings)
+        self._ahead.wait("weights")
         cache = new_cache(self._model, self._capacity, self._mesh)
-        return Rollout(schedule, kind, longest, self._to_decode_params(params), cache)
+        return Rollout(schedule, kind, self._to_decode_params(params), cache)
+
+    def compile(self, params: Params, kind: SamplingKind, *, by_row: bool = False) -> list[Program]:
+        """Begins to compile what samples of this kind need, unless it has begun; returns what it began.
+
+        params: as they will be sampled from, or their shapes. by_row: whether every row has controls of its own.
+        """
+        if kind in self._kinds:
+            return []
+        self._kinds.add(kind)
+        model, mesh = self._model, self._mesh
+        return self._ahead.start(
+            sampling_programs(model, mesh, self._capacity, self._eos_ids, kind, params, by_row=by_row)
+        )
+
+    def compiling(self) -> Iterator[tuple[int, int]]:
+        """Waits for these programs; yields how many are ready, and of how many."""
+        return self._ahead.progress()
 
     def start_block(self, rollout: Rollout, prefills: Sequence[PackedPrompts], controls: Controls) -> Any:
         schedule, params = rollout.schedule, rollout.params
-        decoder = self._decoder(rollout.kind, schedule.columns())
-        rows = schedule.rows()
-        arguments = schedule.prompts(), rows, controls._replace(max_new_tokens=schedule.limits())
-        program = decoder, len(rows.token)
-        if prefills or program not in self._programs:
-            self._compile_ahead(rollout, prefills, decoder, arguments)
+        arguments = schedule.prompts(), schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
+        if prefills:
+            self._ahead.wait("prefill")
         for packed in prefills:
-            self._programs.add(packed.tokens.shape)
             self.counters.prefilled += int(np.count_nonzero(packed.segments))
             self.counters.prefill_places += packed.segments.size
-            self._ahead.wait(packed.tokens.shape)
-            rollout.cache = self._prefill(params, rollout.cache, packed)
-        self._programs.add(program)
-        self._ahead.wait(program)
+            rollout.cache = prefill(self._model, self._mesh, params, rollout.cache, packed)
+        decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, rollout.kind, schedule.columns())
+        shape = len(arguments[1].token) // self._capacity.batch_shards, *decoder.columns
+        self._ahead.wait("decode", shape)
         rollout.cache, running = self._decode(decoder, params, rollout.cache, *arguments)
         return running
 
@@ -220,59 +229,6 @@ class Sampler:
         self.counters.decoded += int(block.steps) * block.tokens.shape[1]
         return block
 
-    def compile_all(self, rollout: Rollout, controls: Controls) -> Iterator[tuple[int, int]]:
-        """Compiles every program that requests of this rollout can need; yields how many are ready, and of how many.
-
-        controls: as `start_block` gets them for all rows; only their shapes matter.
-        """
-        capacity, schedule = self._capacity, rollout.schedule
-        calls: dict[Hashable, tuple[Any, ...]] = {}
-        prompts = []
-        for tokens in capacity.prefill_buckets:
-            shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
-            zeros: Any = (np.zeros(size, np.int32) for size in (shape, shape, shape, pages))
-            prompts.append(PackedPrompts(*zeros))
-            calls[shape] = self._prefill_call(rollout, prompts[-1])
-        responses = [bucket // capacity.block - 1 for bucket in capacity.response_buckets]
-        for num_rows in capacity.row_buckets:
-            by_row = jax.tree.map(partial(_with_rows, num_rows), (schedule.rows(), controls))
-            shapes = shapes_of((rollout.params, rollout.cache, schedule.prompts(), *by_row))
-            for needed in product(capacity.prompt_page_buckets, responses):
-                decoder = self._decoder(rollout.kind, needed)
-                calls[decoder, num_rows] = (Decoder.__call__, decoder, *shapes)
-        for done, key in enumerate(calls):
-            yield done, len(calls)
-            for ahead in list(calls)[done : done + MOST_AT_ONCE]:
-                self._ahead.start(ahead, *calls[ahead])
-            self._ahead.wait(key)
-        for packed in prompts:  # what inserts pages is compiled, quickly, by inserting some that nobody reads
-            rollout.cache = self._prefill(rollout.params, rollout.cache, packed)
-        yield len(calls), len(calls)
-
-    def _decoder(self, kind: SamplingKind, needed: tuple[int, int]) -> Decoder:
-        return make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, needed)
-
-    def _compile_ahead(
-        self,
-        rollout: Rollout,
-        prefills: Sequence[PackedPrompts],
-        decoder: Decoder,
-        arguments: tuple[ResidentPrompts, Rows, Controls],
-    ) -> None:
-        """Begins to compile what this block takes and, while it is decoded, what longer responses will."""
-        for packed in prefills:
-            self._ahead.start(packed.tokens.shape, *self._prefill_call(rollout, packed))
-        shapes = shapes_of((rollout.params, rollout.cache, *arguments))
-        for each in (decoder, decoder.for_longer(rollout.longest)):
-            self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
-
-    def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
-
-    def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-        pages = prompt_pages(self._model, self._mesh, params, packed)
-        return insert(self._mesh, cache, pages, packed.pages.reshape(-1))
-
     def _decode(
         self,
         decoder: Decoder,
@@ -283,10 +239,6 @@ class Sampler:
         controls: Controls,
     ) -> tuple[Cache, DecodedBlock]:
         return decoder(params, cache, prompts, rows, controls)
-
-
-def _with_rows(count: int, x: np.ndarray) -> np.ndarray:
-    return np.zeros((count, *x.shape[1:]), x.dtype)
 
 
 def _completed(finished: Finished) -> tuple[int, tuple[Completion, ...]]:

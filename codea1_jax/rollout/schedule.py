@@ -9,8 +9,8 @@ pod decide alike. Between two blocks
 3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
    most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
 
-A block decodes all rows, or a quarter of them, a sixteenth and so on, where these hold all samples in progress, as when
-waiting samples run out and the longest are still being drawn. The rows in use are then numbered anew, shard by shard.
+A block decodes all rows, or a quarter of them where these hold all samples in progress, as when waiting samples run out
+and the longest are still being drawn. The rows in use are then numbered anew, shard by shard.
 
 Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """
@@ -158,8 +158,7 @@ class Schedule:
         return self._limit[self._decoded()]
 
     def columns(self) -> tuple[int, int]:
-        longest = (int(lengths[self._active].max()) for lengths in (self._prompt, self._num_generated))
-        return self._capacity.columns(*longest)
+        return self._capacity.columns(int(self._num_generated[self._active].max()))
 
     def admit(self) -> list[PackedPrompts]:
         pressed = [self._grow(shard) for shard in self._shards]

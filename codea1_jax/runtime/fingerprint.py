@@ -12,18 +12,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped, UInt32
 
-from codea1_jax.runtime.offload import in_device_memory
+from codea1_jax.runtime.offload import HOST, in_device_memory
 
 
 def describe(arrays: Any) -> dict[str, list[Any]]:
     """Type, shape and fingerprint of every array of a tree, by path."""
-    # One after the other: together they would need as much memory again as the arrays.
-    fingerprints = [jax.block_until_ready(_fingerprint(in_device_memory(x))) for x in jax.tree.leaves(arrays)]
-    values = jax.device_get(fingerprints)
+    values = [value for group in groups(arrays) for value in jax.device_get(fingerprints(in_device_memory(group)))]
     return {
         name: [*description, int(value)]
         for (name, description), value in zip(shapes(arrays).items(), values, strict=True)
     }
+
+
+def groups(arrays: Any) -> list[list[Any]]:
+    """The arrays of a tree, in its order, by call of `fingerprints`: together, unless some wait in host memory."""
+    leaves = jax.tree.leaves(arrays)
+    return [[x] for x in leaves] if any(x.sharding.memory_kind == HOST for x in leaves) else [leaves]
 
 
 def digest(arrays: Any) -> str:
@@ -50,7 +54,14 @@ def fingerprint(array: Shaped[Array, "*shape"]) -> UInt32[Array, ""]:
     return jnp.sum(jax.lax.map(lambda layer: _sum_from(*layer), (firsts, array)), dtype=jnp.uint32)
 
 
-_fingerprint = jax.jit(fingerprint)
+@jax.jit
+def fingerprints(arrays: list[Array]) -> list[UInt32[Array, ""]]:
+    """One after the other: together they would need as much memory again as the arrays."""
+    found, before = [], jnp.uint32(0)
+    for array in arrays:
+        waiting, _ = jax.lax.optimization_barrier((array, before))
+        found.append(before := fingerprint(waiting))
+    return found
 
 
 def _sum_from(first: UInt32[Array, ""], array: Shaped[Array, "*shape"]) -> UInt32[Array, ""]:

@@ -101,6 +101,7 @@ class Batcher:
         self.tokenizer = tokenizer
         self._bytes_of = TokenBytes(tokenizer)
         self._sampler = sampler
+        sampler.compile(params, SamplingKind.FILTERED, by_row=True)
         self._rollout = sampler.open(params, [], SamplingKind.FILTERED, limits.response)
         self._on_failure = on_failure
         self._changed = threading.Condition()
@@ -110,7 +111,8 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="decoding")
 
     def compile_all(self) -> Iterator[tuple[int, int]]:
-        return self._sampler.compile_all(self._rollout, self._controls(self._rollout.schedule.samples()))
+        """Waits for every program that orders can need; yields how many are ready, and of how many."""
+        return self._sampler.compiling()
 
     def start(self) -> None:
         self._thread.start()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
+from codea1_jax.models.ahead import drop_waiting
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity, Sampler
@@ -127,6 +128,7 @@ class Server:
             for done, programs in batcher.compile_all():
                 show(done, programs)
                 if self._stopped.is_set():
+                    drop_waiting()
                     break
         return batcher
 

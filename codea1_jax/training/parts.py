@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import grain
 from jax.sharding import Mesh
@@ -14,7 +14,7 @@ from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.round import Game
 from codea1_jax.learn import Learner
-from codea1_jax.learn.learning import Learning
+from codea1_jax.learn.learning import Learning, Shapes
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import make_mesh
@@ -43,6 +43,11 @@ class Policies:
     mesh: Mesh
     learning: Learning
     learners: Mapping[str, Learner]
+
+    @cached_property
+    def shapes(self) -> dict[str, Shapes]:
+        models = {name: policy.model for name, policy in self.named.items()}
+        return self.learning.abstract(self.learners, models, self.mesh)
 
     @property
     def reference(self) -> str | None:
@@ -118,7 +123,11 @@ def make_training(
     samplers = make_role_samplers(config, players, prompts, questions, mesh)
     learning = Learning(config)
     total_steps = config.train.total_steps(len(questions.train))
-    learners = learning.learners({name: policy.model for name, policy in named.items()}, total_steps, mesh)
+    longest = {
+        name: max(samplers[role].longest_example for role, player in method.roles.items() if player == name)
+        for name in named
+    }
+    learners = learning.learners({name: policy.model for name, policy in named.items()}, total_steps, mesh, longest)
     evaluation = Evaluation(
         config.eval,
         prepare(questions.heldout if config.eval.every else (), judge),

@@ -25,6 +25,11 @@ class RoleSampler:
     sampling: Sampling
     reading: Reading
 
+    @property
+    def longest_example(self) -> int:
+        """Places of a longest prompt with a longest response, whose last token is only predicted."""
+        return self.longest_prompt + self.sampling.max_new_tokens - 1
+
     def player(self, params: Params, sampling: Sampling) -> PolicyPlayer:
         return PolicyPlayer(
             lambda requests: self.sampler.generate(params, requests, sampling),

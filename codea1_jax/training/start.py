@@ -4,7 +4,6 @@ from typing import Any
 
 from codea1_jax.learn import frozen
 from codea1_jax.models.decoder import Params
-from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.runtime.fingerprint import digest
 from codea1_jax.training.convert import StoredPolicy, own_start
@@ -52,21 +51,19 @@ def resume(training: Training, run: RunDir) -> State:
     Raises CheckpointError if it cannot be read, UserError if LoRA's base is another than the run began with.
     """
     policies, mesh = training.policies, training.policies.mesh
-    states = {
-        name: learner.abstract(abstract_sharded(policies.named[name].model, mesh))
-        for name, learner in policies.learners.items()
-    }
-    reference = None
-    if policies.reference is not None:
-        model = policies.named[policies.reference].model
-        reference = abstract_sharded(model.clone(param_dtype=model.dtype), mesh)
-    like, _ = pack_state(_first_state(training, states, reference))
+    like, _ = pack_state(abstract_state(training))
     state, bases = unpack_state(*run.restore(like)), {}
     for name, expected in state.base_digests.items():
         same = next((other for other in bases if policies.weights[other] is policies.weights[name]), None)
         base = policies.weights[name].lora_base(policies.named[name], mesh, expected) if same is None else bases[same]
         bases[name] = base
     return replace(state, bases=bases)
+
+
+def abstract_state(training: Training) -> State:
+    shapes, shared = training.policies.shapes, training.policies.reference
+    states = {name: each.state for name, each in shapes.items()}
+    return _first_state(training, states, None if shared is None else shapes[shared].shared)
 
 
 def _first_state(training: Training, policies: Mapping[str, Any], reference: Params | None) -> State:

@@ -23,6 +23,7 @@ from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
+from codea1_jax.models.ahead import drop_waiting
 from codea1_jax.models.compiled import compiled
 from codea1_jax.run.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir
@@ -31,6 +32,7 @@ from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.checks import check_run
+from codea1_jax.training.compiling import compile_ahead
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import evaluate, train
 from codea1_jax.training.parts import Training, make_training
@@ -124,6 +126,7 @@ class Trainer:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        drop_waiting()
         self._stack.close()
 
     def train(self) -> Results:
@@ -146,6 +149,7 @@ class Trainer:
                 _report_schedule(training, config)
             if self._resume and run.resume_step is None:
                 logger.info("%s: found no checkpoint to resume from; starting a new run", self._directory)
+            compile_ahead(training)
             with Interrupts():  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             if run.resume_step is not None:

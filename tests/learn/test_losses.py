@@ -23,7 +23,7 @@ def objective_of(logprobs, **given):
     """The objective where nothing is known of the sampler and all tokens are of one response."""
     unknown = {
         "entropy": jnp.zeros_like(logprobs),
-        "old_logprobs": None,
+        "old_logprobs": jnp.full_like(logprobs, jnp.nan),
         "reference_logprobs": None,
         "rollout_logprobs": jnp.full_like(logprobs, jnp.nan),
         "mask": jnp.ones_like(logprobs),

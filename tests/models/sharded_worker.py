@@ -104,7 +104,7 @@ def learned(params, mesh, lora=None):
     learner = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0.5)), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
     reference = jax.tree.map(lambda x: x * 1.1, params)
     state, metrics = learner.update(learner.init(params), reference, groups(), base=reference if lora else None)
-    assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
+    assert jax.tree.map(lambda x: x.sharding, state) == learner.phases.state
     del metrics["padding"]  # rows are a multiple of the parts in which a mesh splits them
     return state, {name: np.float64(value) for name, value in metrics.items()}
 
@@ -208,7 +208,7 @@ def received_over_replicas():
     (batch,) = learner._put(learner._pack(groups()[:1]))
     empty = learner.phases.empty(state.params)
     accumulate = learner.phases.accumulate.lower(empty, state.params, batch, np.float32(4), None).compile()
-    apply = learner.phases.apply.lower(state, empty.gradient).compile()
+    apply = learner.phases.apply.lower(state, empty.gradient, np.float32(1)).compile()
     programs = {"micro-batch": accumulate, "update": apply}
     received = {name: received_bytes(program.as_text()) for name, program in programs.items()}
     return received | {"parameters": sum(x.nbytes for x in jax.tree.leaves(state.params))}

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from codea1_jax.models.ahead import CompileAhead, shapes_of
+from codea1_jax.models.ahead import CompileAhead, Program, shapes_of
 
 
 def test_arrays_of_the_host_are_of_the_types_that_a_call_takes_them_as():
@@ -25,7 +25,8 @@ def test_a_call_of_what_was_compiled_ahead_traces_nothing():
         return x + 1
 
     ahead, argument = CompileAhead(), np.arange(3)
-    ahead.start("key", program, shapes_of(argument))
-    ahead.wait("key")
+    for _ in range(2):
+        ahead.start([Program("kind", (3,), program, (), (shapes_of(argument),))])
+    ahead.wait()
     assert traced == [(3,)]
     assert program(argument).tolist() == [1, 2, 3] and traced == [(3,)]

@@ -91,7 +91,7 @@ def smaller_of_compiled(plan, seen):
     begun = [line.partition(" compiling ")[2] for line in seen[::2]]
     ended = [line.partition(" ")[2].partition(":")[0] for line in seen[1::2]]
     learning = ["score-old code", "score-ref code", "gradient code", "clear code", "update code"]
-    assert names == ["weights code", "prefill code", "insert code", "decode code", "evaluate code", *learning]
+    assert names == ["weights code", "prefill code", "decode code", "evaluate code", *learning]
     assert plan.fits
     smaller = [str(name) for name in plan.step.smaller_programs(plan.run)]
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
@@ -99,19 +99,14 @@ def smaller_of_compiled(plan, seen):
     return smaller
 
 
-SIZES_OF_BATCHES = [
-    f"{kind} code {size}" for kind in ("score-old", "score-ref", "gradient") for size in ("2+512+256", "2+384+192")
-]
-
-
-def test_every_phase_and_micro_batches_of_every_size_that_is_worth_it_are_compiled(uncompiled_plan):
-    assert smaller_of_compiled(*uncompiled_plan) == SIZES_OF_BATCHES
+def test_every_phase_is_compiled_and_no_half_micro_batch_where_all_are_full(uncompiled_plan):
+    assert smaller_of_compiled(*uncompiled_plan) == []
 
 
 @pytest.mark.long
 def test_memory_is_that_of_the_shapes(small_plan):
     plan, seen = small_plan
-    assert smaller_of_compiled(plan, seen) == SIZES_OF_BATCHES
+    assert smaller_of_compiled(plan, seen) == []
     rows = {str(row.phase): row.compiled for row in plan.rows}
     share = PARAMETERS * 4 / 4  # float32 over four chips
     # The update takes parameters, two moments and the gradient; what else stays is the reference.
@@ -259,7 +254,7 @@ def test_two_models_lower_to_programs_of_their_own_sizes():
     run = planned_run_on(load(Config, "micro/a1", [*SMALL, small, "mesh={fsdp: 1, tensor: 1}"]), "cpu", 1)
     updates = [ProgramName(Phase("update", name)) for name in ("code", "test")]
     for program in make_programs(run, one_device_mesh(), updates):
-        state, _ = program.arguments
+        state = program.arguments[0]
         held = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
         assert held == parameters(run.for_policy(program.name.phase.owner).model)
 

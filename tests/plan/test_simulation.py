@@ -17,7 +17,7 @@ from codea1_jax.rollout.schedule import Schedule
 
 SMALL = (
     "model.architecture={hidden_size: 24, intermediate_size: 40, num_layers: 1, head_dim: 6}",
-    "rollout={samples: 3, rows: 6, block: 8, code_prompt_tokens: 256, code_tokens: 256, prefill_tokens: 512}",
+    "rollout={samples: 3, rows: 6, block: 8, code_prompt_tokens: 256, code_tokens: 512, prefill_tokens: 512}",
     "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 64}",
     "code.grpo={mini_batch_questions: 4, kl_coef: 0.001}",
     "train.questions=8",
@@ -39,13 +39,20 @@ def run():
 def test_sampling_calls_the_programs_of_a_real_rollout(run, monkeypatch):
     (load_,) = sampling_loads(run.config)
     policy, params = tiny_policy()
-    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=run.capacity(load_))
+    sampler, decoders = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=run.capacity(load_)), set()
     calls = sampling_calls(run, {load_: GROUPS})
     admit, prefills = Schedule.admit, []
     monkeypatch.setattr(Schedule, "admit", lambda self: [prefills.append(pack) or pack for pack in admit(self)])
+    decode = Decoder.__call__
+
+    def decoded(self, params, cache, prompts, rows, controls):
+        decoders.add((len(rows.token), *self.columns))
+        return decode(self, params, cache, prompts, rows, controls)
+
+    monkeypatch.setattr(Decoder, "__call__", decoded)
+    decoded.lower = decode.lower
     requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(GROUPS)]
     list(sampler.generate(params, requests, Sampling(256)))
-    decoders = {(program[1], *program[0].columns) for program in sampler._programs if isinstance(program[0], Decoder)}
     assert set(calls["decode", "code"].shapes) == decoders and len(decoders) > 1
     assert calls["prefill", "code"].shapes == Counter((pack.tokens.shape[1],) for pack in prefills)
     # A block's part is its steps by those of a whole one.

@@ -10,7 +10,7 @@ from codea1_jax.plan.plan import count_evaluations, evaluation_seconds, saving_s
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.workload import Phase
 
-PHASES = [Phase(kind, role) for kind in ("weights", "prefill", "insert", "decode") for role in ("code", "test")]
+PHASES = [Phase(kind, role) for kind in ("weights", "prefill", "decode") for role in ("code", "test")]
 NOTHING = dict.fromkeys(PHASES, 0.0)
 A_BLOCK = {Phase("decode", "code"): 128.0}  # a second for every position
 COARSE = "rollout.block=128"  # fewer blocks to simulate

@@ -39,7 +39,15 @@ def test_a_cache_holds_at_least_one_row_in_each_shard():
     assert capacity_of(rollout, 2, 100, 8, 200, 96).pages == 2 * (7 + 2)
 
 
-def test_lengths_share_a_bucket_of_a_power_of_two_but_the_longest_has_its_own():
-    assert buckets(700) == (128, 256, 512, 704)
+def test_a_prefill_is_no_longer_than_the_prompts_that_can_be_resident():
+    full = ROLLOUT.model_copy(update={"prefill_tokens": 1024})
+    assert capacity_of(full, 1, prompts=100, samples=8, prompt=200, response=96).prefill_buckets == (1024,)
+    assert capacity_of(full, 1, prompts=3, samples=8, prompt=200, response=96).prefill_buckets == (3 * 7 * 32,)
+    assert capacity_of(full, 1, prompts=3, samples=8, prompt=2000, response=96).prefill_buckets == (2016,)
+
+
+def test_lengths_share_a_bucket_of_a_quarter_of_the_next():
+    assert buckets(700) == (176, 704)
+    assert buckets(8192) == (128, 512, 2048, 8192)
     assert buckets(128) == (128,)
     assert buckets(90, multiple=32) == (96,)

@@ -14,14 +14,16 @@ from codea1_jax.models.decoder import flatten, output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_gpu, paged_tpu
 from codea1_jax.rollout.decode_params import unstack_layers
+from codea1_jax.rollout.programs import sampling_programs
 from codea1_jax.rollout.readers import Paged
+from codea1_jax.rollout.sampling import SamplingKind
 
 NO_EOS = (-1,)
 READERS = [Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True), Paged(paged_gpu, interpret=True)]
 SMALL = Capacity(
-    rows=6, slots=4, width=3, pages=40, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40
+    rows=6, slots=4, width=3, pages=40, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_buckets=(40,)
 )
-BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4, 12))
+BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4, 12), prefill_buckets=(8, 20, 40))
 
 
 def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0) -> Sampler:
@@ -108,8 +110,8 @@ def test_samples_that_lose_their_pages_are_drawn_again_with_the_same_tokens(mode
     "capacity",
     [
         dataclasses.replace(SMALL, rows=1, slots=1, width=1),
-        dataclasses.replace(SMALL, rows=40, slots=16, width=5, pages=200, prefill_tokens=1000),
-        dataclasses.replace(SMALL, block=12, response_buckets=(12,)),
+        dataclasses.replace(SMALL, rows=40, slots=16, width=5, pages=200, prefill_buckets=(1000,)),
+        dataclasses.replace(SMALL, block=12, response_buckets=(12,), prefill_buckets=(48,)),
         dataclasses.replace(SMALL, block=1, response_buckets=(11,), pages=140),
         BUCKETS,
     ],
@@ -229,8 +231,9 @@ def test_a_request_is_handed_out_before_the_others_are_done(model, params):
     assert [index for index, _ in results] == [1, 2, 3]
 
 
-def test_programs_are_compiled_once_in_threads_and_no_more_than_the_capacity_says(model, params, requests, caplog):
-    sampler = sampler_of(model.clone(attention="xla"), BUCKETS)  # a model that no other test compiles
+def test_programs_are_compiled_once_in_threads_and_are_those_that_are_listed(model, params, requests, caplog):
+    model = model.clone(attention="xla")  # a model that no other test compiles
+    sampler = sampler_of(model, BUCKETS)
     jax.config.update("jax_log_compiles", True)
     try:
         for temperature in (0.5, 1.0, 2.0):
@@ -238,11 +241,14 @@ def test_programs_are_compiled_once_in_threads_and_no_more_than_the_capacity_say
         list(sampler.generate(params, requests[2:], Sampling(9, 0.7)))
     finally:
         jax.config.update("jax_log_compiles", False)
-    compiled = [record for record in caplog.records if record.getMessage().startswith("Finished XLA compilation")]
-    programs = [r for r in compiled if any(name in r.getMessage() for name in ("jit(prompt_pages)", "jit(__call__)"))]
-    assert len(programs) == sampler.programs
-    assert 2 * 2 < sampler.programs <= len(BUCKETS.prefill_buckets) + 2 * 2
-    assert all(record.threadName.startswith("compile") for record in programs)
+    finished = [record for record in caplog.records if record.getMessage().startswith("Finished XLA compilation")]
+    names = {"weights": "jit(_moved)", "prefill": "jit(prefill)", "decode": "jit(__call__)"}
+    compiled = {name: [record for record in finished if name in record.getMessage()] for name in names.values()}
+    listed = list(sampling_programs(model, one_device_mesh(), BUCKETS, NO_EOS, SamplingKind.PLAIN, params))
+    assert {program.kind for program in listed} == set(names)
+    for kind, name in names.items():
+        assert len(compiled[name]) == sum(program.kind == kind for program in listed), kind
+        assert all(record.threadName.startswith("compile") for record in compiled[name])
 
 
 def test_layers_are_traced_once_whatever_their_number(model, params):
@@ -270,14 +276,8 @@ def test_the_last_samples_are_decoded_in_a_quarter_of_the_rows_with_the_same_tok
     expected = tokens_of(sampler_of(model).generate(params, mixed, Sampling(12)))
     sampler = sampler_of(model, roomy)
     assert tokens_of(sampler.generate(params, mixed, Sampling(12))) == expected
-    assert {program[1] for program in sampler._programs if isinstance(program[0], decode.Decoder)} == {16, 64}
-
-
-def test_short_rows_do_not_pay_for_long_buckets(model, params, requests):
-    sampler = sampler_of(model, BUCKETS)
-    short = [request for request in requests if len(request.prompt) <= 8]
-    list(sampler.generate(params, short, Sampling(4)))
-    assert sampler.programs == 2
+    counters = sampler.counters
+    assert 16 * counters.steps < counters.decoded < 64 * counters.steps
 
 
 def test_a_bfloat16_policy_draws_with_logprobs_near_those_of_float32(model, params, requests):

@@ -7,7 +7,7 @@ import pytest
 from capacities import for_slots
 
 from codea1_jax.rollout import Capacity, Request
-from codea1_jax.rollout.capacity import bucket_of, pages_of
+from codea1_jax.rollout.capacity import pages_of
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import PREFILL_AT, Schedule, sample_key
 
@@ -40,7 +40,7 @@ def test_longest_prompts_enter_first_and_requests_of_a_bucket_in_their_order():
 
 
 def test_prompts_share_a_prefill_each_from_a_page_on():
-    roomy = dataclasses.replace(CAPACITY, slots=4, pages=40, prefill_tokens=20)
+    roomy = dataclasses.replace(CAPACITY, slots=4, pages=40, prefill_buckets=(8, 16, 20))
     schedule = schedule_of([Request(tuple(range(2, 2 + n)), (n,), 1) for n in (6, 3)], roomy)
     (packed,) = schedule.admit()
     np.testing.assert_array_equal(packed.tokens, [[2, 3, 4, 5, 6, 0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0]])
@@ -53,22 +53,22 @@ def test_prompts_share_a_prefill_each_from_a_page_on():
 
 
 def test_a_prefill_has_the_smallest_length_that_holds_its_prompts():
-    (pack,) = schedule_of([Request((9, 9, 9), (0,), 1)]).admit()
+    several = dataclasses.replace(CAPACITY, prefill_buckets=(4, 8))
+    (pack,) = schedule_of([Request((9, 9, 9), (0,), 1)], several).admit()
     np.testing.assert_array_equal(pack.tokens, [[9, 9, 0, 0]])
 
 
-def test_columns_are_few_pages_doubled_until_they_hold_the_running_samples():
-    roomy = dataclasses.replace(CAPACITY, prompt_buckets=(40,), pages=40, prefill_tokens=80)
-    assert roomy.prompt_page_buckets == (4, 8, 10)
+def test_columns_are_of_all_prompts_and_of_responses_as_far_as_they_have_come():
+    roomy = dataclasses.replace(CAPACITY, prompt_buckets=(40,), pages=40, prefill_buckets=(80,))
     schedule = schedule_of([Request((9,) * 18, (0,), 1), Request((9,) * 17, (1,), 1)], roomy)
     schedule.admit()
-    assert schedule.columns() == (8, 0)
+    assert schedule.columns() == (10, 0)
     schedule.record(block_of([4, 4, 0, 0], [True, True, False, False]))
     schedule.admit()
-    assert schedule.columns() == (8, 2)
+    assert schedule.columns() == (10, 2)
     schedule.record(block_of([1, 4, 0, 0], [False, True, False, False]))
     schedule.admit()
-    assert schedule.columns() == (4, 2)  # 16 tokens of the prompt are cached; the last one is its row's first input
+    assert schedule.columns() == (10, 2)
     schedule.record(block_of([0, 2, 0, 0], [False] * 4))
     assert not schedule.busy
 
@@ -157,7 +157,7 @@ def count_preemptions(random):
         prompt_buckets=(prompt,),
         response_buckets=(longest,),
         block=block,
-        prefill_tokens=int(random.integers(1, 30)),
+        prefill_buckets=(int(random.integers(8, 12)) * 4,),
         batch_shards=shards,
     )
     requests = []
@@ -234,10 +234,3 @@ def test_requests_go_to_the_shard_that_lacks_work_most():
     assert pack.segments.max(axis=1).tolist() == [2, 1]
     rows = schedule.rows()
     assert rows.active.reshape(2, -1).sum(axis=1).tolist() == [4, 2]
-
-
-def test_a_prefill_is_never_twice_as_long_as_its_prompts():
-    short = for_slots(16, 8, (16,), (40,), block=8, prefill_tokens=8192)
-    for tokens in range(short.prefill_buckets[0], 8193, 8):
-        assert tokens <= bucket_of(tokens, short.prefill_buckets) < 2 * tokens
-    assert len(short.prefill_buckets) <= 10  # each costs a compilation

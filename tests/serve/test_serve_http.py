@@ -217,7 +217,7 @@ def test_a_connection_lost_while_an_answer_is_written_is_not_an_error(server, cl
 
 def test_samples_share_a_cache_that_could_not_hold_them_all_at_their_longest(server):
     """Those that lose their pages are drawn again, and nothing of it is seen."""
-    small = dataclasses.replace(CAPACITY, pages=20, prefill_tokens=64)  # 4 rows at their longest take 60
+    small = dataclasses.replace(CAPACITY, pages=20, prefill_buckets=(64,))  # 4 rows at their longest take 60
     wish = {"model": "tiny", "prompt": ["def f" * 9, "sort a list"], "max_tokens": 60, "n": 4, "seed": 1}
     expected = server.client().completions.create(**wish).choices
     with running(server.policy, server.params, small) as (pressed, _):

@@ -13,7 +13,8 @@ def for_slots(
     prefill_tokens: int,
     batch_shards: int = 1,
 ) -> Capacity:
-    """Rows for `width` samples of every slot, and pages for all of them at their longest."""
+    """Rows for `width` samples of every slot, and pages for all of them at their longest; one size of prefills."""
     each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
     rows, pages = slots * width, slots * each
-    return Capacity(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill_tokens, batch_shards)
+    prefill = (pages_of(prefill_tokens, block) * block,)
+    return Capacity(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill, batch_shards)

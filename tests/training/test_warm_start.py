@@ -9,7 +9,7 @@ import pytest
 from codea1_jax.config import Config, load
 from codea1_jax.learn.batch import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.phases import target_scores
+from codea1_jax.learn.phases import TargetScores
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.training.policies import make_policy
 from codea1_jax.training.warm_start import warm_start
@@ -29,7 +29,7 @@ def test_the_warm_start_tells_inclusive_from_strict(seed):
     start, policy = config.warm_start, make_policy(config.model)
     assert start is not None
     params = warm_start(policy, start, seed, one_device_mesh())
-    scores = jax.jit(target_scores(policy.model, logit_chunk=start.packing.logit_chunk))
+    scores = jax.jit(TargetScores(policy.model, logit_chunk=start.packing.logit_chunk))
 
     def logprob(question: str, code: str) -> float:
         response = policy.tokenizer.encode(code)
