@@ -114,7 +114,7 @@ def _unpack(packed: Any, gone_ahead: dict[int, list]) -> Any:
 
 
 def _unpack_parts(parts: list | str, gone_ahead: dict[int, list]) -> list:
-    if type(parts) is str:
+    if isinstance(parts, str):
         texts = parts.split("\n")
         if len(parts) >= _SHARED * len(texts):
             return texts
