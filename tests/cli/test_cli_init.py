@@ -98,14 +98,8 @@ def test_a_run_is_found_by_the_directory_that_names_it(here):
 
 
 SHORT = (
-    *(
-        "train.steps=2",
-        "eval.every=1",
-        "eval.samples=2",
-        "eval.suites=1",
-        "data.heldout_problems=2",
-        "sandbox.workers=1",
-    ),
+    *("train.steps=2", "eval.every=1", "eval.samples=2", "eval.suites=1", "data.heldout_problems=2"),
+    "sandbox.workers=1",
     *("rollout.samples=2", "rollout.suites=2", "rollout.rows=16", "rollout.code_tokens=16", "rollout.test_tokens=16"),
 )
 

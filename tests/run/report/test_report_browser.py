@@ -272,20 +272,7 @@ def test_the_legend_switches_series_off_and_on(opened):
 
 
 # What a click would save, instead of a download.
-SAVED = """
-  const [figure, done] = arguments;
-  const make = URL.createObjectURL;
-  const click = HTMLAnchorElement.prototype.click;
-  const saved = [];
-  const texts = [];
-  URL.createObjectURL = (blob) => { texts.push(blob.text()); return make(blob); };
-  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
-  for (const button of figure.querySelectorAll('.save button')) button.click();
-  document.querySelectorAll('#tools button')[1].click();
-  URL.createObjectURL = make;
-  HTMLAnchorElement.prototype.click = click;
-  Promise.all(texts).then((all) => done(saved.map((name, i) => [name, all[i]])));
-"""
+SAVED = Path(__file__).with_name("saved.js").read_text()
 
 
 def test_a_chart_is_saved_as_figures_and_as_a_picture(opened, reports):
