@@ -34,6 +34,8 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
         raise ValueError("custom_extract_logic is not supported here")
     extra = as_object(config.get("extra") or {}, "config.extra")
     row = as_object(config.get("provided_data"), "config.provided_data, the problem's row, which is not kept here,")
+    if row.get("checker"):
+        raise ValueError("a row with a checker is not judged here: ask Judge, or codea1 eval code")
     completion = fields.get("completion")
     if not isinstance(completion, str) or len(completion) > _MOST_COMPLETION:
         raise ValueError(f"completion must be a text of at most {_MOST_COMPLETION} characters")

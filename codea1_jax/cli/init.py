@@ -11,7 +11,7 @@ import jax
 from codea1_jax.cli._log import log_to_stderr
 from codea1_jax.cli._output import say
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.common.chips import CHIPS, GIB, Hardware, cpu_hardware, find_hardware, hardware_of
+from codea1_jax.common.chips import GIB, Hardware, cpu_hardware, find_hardware, hardware_of
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.common.words import counted
@@ -103,7 +103,7 @@ def _hardware(name: str | None) -> Hardware:
     if name == "cpu":
         return host
     if name is not None:
-        return find_hardware(f"{name}:1" if name in CHIPS and not CHIPS[name].dimensions else name)
+        return find_hardware(name)
     start_devices()
     devices = jax.devices()
     if devices[0].platform == "cpu":

@@ -12,8 +12,10 @@ from codea1_jax.common.console import print_table
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.plan.compiler import check_compiler
+from codea1_jax.plan.memory import refuse_what_cannot_fit
 from codea1_jax.plan.plan import as_document, make_plan
 from codea1_jax.plan.planned import read_plans
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.search import search
 from codea1_jax.plan.table import conclusion, plan_table, summary
 from codea1_jax.plan.workload import QUESTIONS
@@ -64,6 +66,7 @@ def _run(options: argparse.Namespace) -> int:
         print("\n".join(summary(options.preset, plans)))
         _print_cost(options, plans.hours[options.preset][1])
         return DONE if shipped.fits else FAILED
+    refuse_what_cannot_fit(make_planned_run(config, hardware), hardware)
     check_compiler(hardware)
     return (_search if options.search else _plan)(options, config, hardware)
 

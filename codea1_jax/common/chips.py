@@ -132,18 +132,19 @@ def peak_flops(devices: Iterable[Any]) -> float | None:
 
 
 def find_hardware(name: str) -> Hardware:
-    """What `name`, such as v5e:4x4, v5p:2x2x4 or h100:8, stands for. Raises UserError, naming what is known.
+    """What `name`, such as v5e:4x4, v5p:2x2x4, h100:8 or h100 (one), stands for.
 
-    libtpu decides whether such a shape of TPU exists.
+    libtpu decides whether such a shape of TPU exists. Raises UserError, naming what is known.
     """
-    match = re.fullmatch(r"([a-z0-9-]+):(\d+(?:x\d+)*)", name)
+    one = ":1" if name in CHIPS and not CHIPS[name].dimensions else ""
+    match = re.fullmatch(r"([a-z0-9-]+):(\d+(?:x\d+)*)", name + one)
     chip = CHIPS.get(match[1]) if match else None
     if match is None or chip is None:
         raise unknown_hardware(name)
     sizes = [int(size) for size in match[2].split("x")]
     if len(sizes) != max(chip.dimensions, 1) or 0 in sizes:
         raise unknown_hardware(name)
-    return Hardware(name, chip, math.prod(sizes) * chip.cores)
+    return Hardware(name + one, chip, math.prod(sizes) * chip.cores)
 
 
 def unknown_hardware(name: str) -> UserError:

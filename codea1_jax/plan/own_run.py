@@ -187,7 +187,9 @@ def _identity(known: Known) -> Settings:
     size, cpu = parameters(known.shape), known.on_cpu
     settings = {
         "run.directory": Setting(known.directory, "what the run writes"),
-        "model.pretrained": Setting(known.model, f"{size / 1e6:,.0f} million parameters, in both roles"),
+        "model.pretrained": Setting(
+            known.model, f"{size / 1e6:,.{int(size < 1e7)}f} million parameters, in both roles"
+        ),
         "model.compute_dtype": Setting(
             "float32" if cpu else "bfloat16", f"what {known.hardware.kind} computes fast in"
         ),

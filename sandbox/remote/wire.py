@@ -21,8 +21,14 @@ def read(kind: Any, value: Any, name: str = "") -> Any:
     """A value of JSON as a `kind`: a dataclass of its fields, an optional, plain ... Raises ValueError."""
     if fields := _fields(kind):
         if not isinstance(value, dict) or not _required(kind) <= value.keys() <= fields.keys():
+            unknown = (
+                f", not {min(value.keys() - fields.keys())}"
+                if isinstance(value, dict) and value.keys() - fields
+                else ""
+            )
             needed = f"; {', '.join(sorted(_required(kind)))} must be there" if _required(kind) else ""
-            raise ValueError(f"a {kind.__name__} is an object with the fields {', '.join(sorted(fields))}{needed}")
+            known = f"the fields {', '.join(sorted(fields))}{unknown}{needed}"
+            raise ValueError(f"a {kind.__name__} is an object with {known}")
         return kind(**{name: read(fields[name], field, name) for name, field in value.items()})
     items = typing.get_args(kind)
     if typing.get_origin(kind) is tuple:

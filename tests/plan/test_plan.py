@@ -337,7 +337,13 @@ def test_the_plan_of_an_unchanged_preset_is_the_shipped_one_as_the_page_shows_it
     assert cli.main(["plan", "1.5b/a1_v5e", "--price", "19.2"]) == 0
     shown = capsys.readouterr().out
     assert f"```text\n{shown}```\n" in (ROOT / "docs" / "planning.md").read_text()
-    for changed in (["--compile"], ["--fill", "0.5"], ["rollout.samples=4"], ["--json"], ["--topology", "v5e:8x8"]):
+    for changed in (
+        ["--compile"],
+        ["--fill", "0.5"],
+        ["rollout.samples=4"],
+        ["--json"],
+        ["--topology", "v5e:8x8", "mesh.fsdp=64"],
+    ):
         assert "needs libtpu" in refused(capsys, "plan", "1.5b/a1_v5e", *changed)
 
 
