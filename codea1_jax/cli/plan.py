@@ -61,8 +61,8 @@ def _run(options: argparse.Namespace) -> int:
     hardware = find_hardware(name)
     plans = read_plans()
     shipped = plans.plans.get(options.preset)
-    unchanged = shipped is not None and shipped.hardware == hardware.name and options.fill == FILL
-    if unchanged and not (options.overrides or options.search or options.compile or options.json):
+    changed = options.overrides or options.fill != FILL or options.search or options.compile or options.json
+    if shipped is not None and shipped.hardware == hardware.name and not changed:
         print("\n".join(summary(options.preset, plans)))
         _print_cost(options, plans.hours[options.preset][1])
         return DONE if shipped.fits else FAILED

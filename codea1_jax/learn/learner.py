@@ -64,9 +64,8 @@ class Learner:
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))
         alike = OptimizerConfig(clip_norm=optimizer.clip_norm, weight_decay=optimizer.weight_decay)
-        self.phases = make_phases(
-            model, objective.traced, TargetScores(model, packing.logit_chunk, temperature), mesh, lora, alike
-        )
+        scores = TargetScores(model, packing.logit_chunk, temperature)
+        self.phases = make_phases(model, objective.traced, scores, mesh, lora, alike)  # pyright: ignore[reportArgumentType]
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
@@ -154,7 +153,8 @@ class Learner:
     ) -> list[Program]:
         """Begins to compile what updates with micro-batches of these shapes need; arguments as of `programs`."""
         self._prepared |= set(shapes)
-        return self._ahead.start(self.programs(*shapes_of((state, shared)), shapes, updates=updates))
+        state, shared = shapes_of((state, shared))
+        return self._ahead.start(self.programs(state, shared, shapes, updates=updates))
 
     def programs(
         self, state: PolicyState, shared: Params | None, shapes: Collection[Shape], *, updates: int

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -22,6 +22,9 @@ _REPORT_SECONDS = 1.0
 _STARTED: list[Future[None]] = []  # in this process, for one count of all
 _REMEMBERED = 128  # programs that do not begin twice
 
+Sampling = Literal["weights", "prefill", "decode", "evaluate"]
+Kind = Literal[Sampling, "score-old", "score-ref", "gradient", "clear", "update", "fingerprint"]
+
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -31,7 +34,7 @@ class Program:
     arguments, which are hashed; the others are shapes, placed where a call's lie.
     """
 
-    kind: str
+    kind: Kind
     shape: tuple[int, ...]
     function: Any
     static: tuple[Hashable, ...]

@@ -31,12 +31,12 @@ class _Count:
         if event == _READ:  # in the thread and before the end of what asked for the program
             self._thread.has_read = True
 
-    def _on_duration(self, event: str, seconds: float, **_: object) -> None:
+    def _on_duration(self, event: str, duration_secs: float, **_: object) -> None:
         if event == _COMPILED:
             has_read, self._thread.has_read = getattr(self._thread, "has_read", False), False
             with self._lock:
                 programs, before = self.so_far
-                self.so_far = self.so_far if has_read else Compiled(programs + 1, before + seconds)
+                self.so_far = self.so_far if has_read else Compiled(programs + 1, before + duration_secs)
 
 
 _COUNT = _Count()

@@ -32,6 +32,7 @@ from codea1_jax.plan.workload import (
     updates_of,
 )
 from codea1_jax.rollout.programs import sampling_programs
+from codea1_jax.rollout.sampling import SamplingKind
 
 EOS = (-1,)  # which token ends a response changes nothing that is compiled but a number
 
@@ -103,7 +104,10 @@ def _sampling(
 ) -> Iterator[Program]:
     """`params`: of the policy that is sampled, adapted ones too."""
     capacity = run.for_policy(load.policy).capacity(load)
-    kinds = {"decode": sampling_kind(run.config, load.policy), "evaluate": evaluation_kind(run.config)}
+    kinds: dict[ahead.Kind, SamplingKind] = {
+        "decode": sampling_kind(run.config, load.policy),
+        "evaluate": evaluation_kind(run.config),
+    }
     for decoding, kind in kinds.items():
         for program in sampling_programs(model, mesh, capacity, EOS, kind, params):
             if program.kind != "decode" and decoding == "evaluate":

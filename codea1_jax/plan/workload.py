@@ -1,12 +1,13 @@
 """What a training step is asked for: in which phases, how many prompts and samples of whom, how long."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.config.run import ROUNDS
+from codea1_jax.models.ahead import Kind
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
@@ -17,8 +18,6 @@ PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
 # Of log-normal distributions; real responses to KodCode's questions are about as ragged, their prompts less so.
 RESPONSE_SPREAD = 0.6
 PROMPT_SPREAD = 0.4
-
-Kind = Literal["weights", "prefill", "decode", "evaluate", "score-old", "score-ref", "gradient", "clear", "update"]
 
 
 class Phase(NamedTuple):
