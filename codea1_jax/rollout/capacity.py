@@ -124,6 +124,6 @@ def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[i
     Each bucket costs a compilation, so short sequences share one.
     """
     each = [-(-longest // multiple)]
-    while (quarter := -(-each[-1] // 4)) * multiple >= smallest:
+    while each[-1] > 1 and (quarter := -(-each[-1] // 4)) * multiple >= smallest:
         each.append(quarter)
     return tuple(count * multiple for count in reversed(each))

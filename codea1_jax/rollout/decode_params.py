@@ -21,23 +21,23 @@ from codea1_jax.models.sharding import serving_shardings, with_shardings
 
 
 def to_decode_params(model: Transformer, mesh: Mesh) -> Callable[[Params], Params]:
-    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
-
-    Those whose layers are apart are there already.
-    """
+    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
 
     def convert(params: Params) -> Params:
-        if isinstance(params["layers"], tuple):
-            return params
         moved = parts_to_move(model, mesh, params)
         move = mover(model, mesh, tuple(moved))  # pyright: ignore[reportArgumentType]  flax modules hash
-        return {**params, **move(moved)}
+        return {**params, **move(moved)} if moved else params
 
     return convert
 
 
 def parts_to_move(model: Transformer, mesh: Mesh, params: Params) -> Params:
-    """The layers, and what else of the parameters, or of their placed shapes, is not yet as the sampler holds it."""
+    """The layers, and what else of the parameters, or of their placed shapes, is not yet as the sampler holds it.
+
+    Nothing of those whose layers are apart: they were read so.
+    """
+    if isinstance(params["layers"], tuple):
+        return {}
 
     def is_there(x: Any, sharding: NamedSharding) -> bool:
         return x.dtype == model.dtype and x.sharding.is_equivalent_to(sharding, x.ndim)

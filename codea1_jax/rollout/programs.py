@@ -40,7 +40,8 @@ def sampling_programs(
     cache, moved = abstract_cache(model, capacity, mesh), parts_to_move(model, mesh, params)
     decoded = abstract_decode_params(model, mesh)
     held = {name: decoded[name] if name in moved else shapes_of(part) for name, part in params.items()}
-    yield Program("weights", (), mover(model, mesh, tuple(moved)), (), (shapes_of(moved),))  # pyright: ignore[reportArgumentType]
+    if moved:
+        yield Program("weights", (), mover(model, mesh, tuple(moved)), (), (shapes_of(moved),))  # pyright: ignore[reportArgumentType]
     for tokens in capacity.prefill_buckets:
         packed = _packed_prompts(capacity, tokens)
         yield Program("prefill", (tokens,), prefill, (model, mesh), (held, cache, packed))  # pyright: ignore[reportArgumentType]

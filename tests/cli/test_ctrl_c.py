@@ -38,9 +38,9 @@ def test_ctrl_c_is_not_lost_in_a_callback_of_the_garbage_collection():
             time.sleep(0.1)
 
     told: list[str] = []
-    gc.callbacks.append(collected)
     try:
         with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+            gc.callbacks.append(collected)  # not before: another collection could take the only signal
             gc.collect()
             time.sleep(100)
     finally:

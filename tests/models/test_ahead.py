@@ -26,7 +26,7 @@ def test_a_call_of_what_was_compiled_ahead_traces_nothing():
 
     ahead, argument = CompileAhead(), np.arange(3)
     for _ in range(2):
-        ahead.start([Program("kind", (3,), program, (), (shapes_of(argument),))])
+        ahead.start([Program("gradient", (3,), program, (), (shapes_of(argument),))])
     ahead.wait()
     assert traced == [(3,)]
     assert program(argument).tolist() == [1, 2, 3] and traced == [(3,)]

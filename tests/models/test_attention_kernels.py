@@ -14,7 +14,7 @@ from jax.sharding import AbstractDevice, AbstractMesh
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.phases import target_scores
+from codea1_jax.learn.phases import TargetScores
 from codea1_jax.models.attention import (
     choose_kernel,
     flash_gpu,
@@ -257,6 +257,6 @@ def test_the_attention_that_the_configuration_names_is_used_in_training_and_pref
     apart = abstract_decode_params(model, mesh)
     (batch,) = pack([Example((1, 2), (3,), (1.0,))], PackingConfig(row_length=16))
     with pytest.raises(KeyError, match="no kernel's name"):
-        jax.eval_shape(target_scores(model, logit_chunk=16), sharded, batch)
+        jax.eval_shape(TargetScores(model, 16, 1.0), sharded, batch)
     with pytest.raises(KeyError, match="no kernel's name"):
         prompt_pages.eval_shape(model, mesh, apart, prompts)
