@@ -70,4 +70,3 @@ def test_training_draws_the_same_tokens_and_logprobs_through_the_engine(policy):
                 assert one.tokens == two.tokens and one.finished == two.finished
                 np.testing.assert_allclose(one.logprobs, two.logprobs, atol=1e-5)
     assert core.counters == jetstream.counters
-    assert core.programs == jetstream.programs
