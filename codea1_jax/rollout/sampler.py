@@ -164,7 +164,7 @@ class Sampler:
             if not schedule.busy:
                 break
             running = self.start_block(rollout, prefills, controls)
-            began = time.perf_counter()  # what it took to compile is no part of it
+            began = time.perf_counter()  # after compiling, which would lower the rate
             yield from map(_completed, finished)  # while the device works
             block = self.fetch(running)
             seconds, drawn = seconds + time.perf_counter() - began, drawn + int(np.sum(block.count))
