@@ -102,8 +102,10 @@ def _test(given: object) -> str | tuple[str, str]:
             return read, printed
         case (str(read), str(printed)) if not printed.lstrip().startswith("assert "):  # which no program prints
             return read, printed
-    shown = f"{{{', '.join(map(str, given))}}}" if isinstance(given, dict) else f"{given!r:.60}"
-    raise ValueError(f"a test is an assert, or the input and output of a program as a pair or a row, not {shown}")
+    raise ValueError(
+        f"a test is an assert, or of a program the texts (INPUT, OUTPUT) or {{'input': TEXT, 'output': TEXT}}, "
+        f"not {given!r:.80}"
+    )
 
 
 def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") -> Problem:

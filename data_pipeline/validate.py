@@ -22,10 +22,13 @@ from sandbox import (
     Outcome,
     Status,
     SuiteTest,
+    Task,
     Verdict,
     Verdicts,
     checkers,
+    classes,
 )
+from sandbox.streams import text_of
 
 LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
 MEMORY_MB = 4096  # as evalplus allows
@@ -101,7 +104,7 @@ def _failure_of(
         return fault
     checked = judge.checked(problem.checker, [*zip(calls, solved.outcomes, stated, strict=True)])
     return _failure(problem, suite, replace(solved, outcomes=tuple(checked)), stated) or _instability(
-        suite, solved, again
+        problem, suite, solved, again
     )
 
 
@@ -131,9 +134,10 @@ def _failure(
     problem: Problem, suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]
 ) -> str | None:
     if not execution.valid:
-        return f"the solution does not execute: {_describe(execution.loaded)}"
+        return f"the solution does not execute: {_describe(problem, execution.loaded)}"
     failed = [
-        f"{_shown(test)} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {_expected(test)}"
+        f"{_shown(problem, test)} {_describe(problem, outcome)}"
+        f"{', not' if outcome.value is not None else '; expected'} {_expected(problem, test)}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
         if outcome.value is None or value is None or not tolerance_of(problem, test).same(outcome.value, value)
     ]
@@ -142,27 +146,31 @@ def _failure(
     return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}"
 
 
-def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
+def _instability(
+    problem: Problem, suite: Sequence[SuiteTest], execution: Execution, backwards: Execution
+) -> str | None:
     for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
         if first != second:
-            answered = f"{_shown(test)} {_describe(second)} when asked again"
+            answered = f"{_shown(problem, test)} {_describe(problem, second)} when asked again"
             return f"the solution does not answer the same each time: {answered}"
     return None
 
 
-def _shown(test: SuiteTest) -> str:
-    return repr(test.call) if "\n" in test.call else test.call
+def _shown(problem: Problem, test: SuiteTest) -> str:
+    if problem.task is Task.CLASS:
+        return "; ".join(classes.called(test.call, problem.entry_point).splitlines())
+    return repr(test.call) if problem.task is Task.STREAM else test.call
 
 
-def _expected(test: SuiteTest) -> str:
+def _expected(problem: Problem, test: SuiteTest) -> str:
     tolerance = test.tolerance
     within = "" if tolerance in (EXACT, FEW_ULPS) else f" within atol={tolerance.atol:g}, rtol={tolerance.rtol:g}"
-    return test.stated + within
+    return (repr(test.stated) if problem.task is Task.STREAM else test.stated) + within
 
 
-def _describe(outcome: Outcome) -> str:
+def _describe(problem: Problem, outcome: Outcome) -> str:
     if outcome.value is not None:
-        return f"gave {outcome.value}"
+        return f"gave {repr(text_of(outcome.value)) if problem.task is Task.STREAM else outcome.value}"
     if outcome.status == Status.RAISED or not outcome.detail:
         return f"{outcome.status} {outcome.detail}".strip()
     return f"{outcome.status} ({outcome.detail})"

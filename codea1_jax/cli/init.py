@@ -148,11 +148,11 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     step, evaluation = (
         f"{each:.1f} s" if each < 10 else f"{each:.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds)
     )
-    memory = "" if chosen.memory is None else f"; {chosen.memory / GIB:.1f} GiB of memory"
+    memory = "" if chosen.memory is None else f"; {chosen.memory / GIB:.3g} GiB of memory"
     return (
-        f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {step} and "
+        f"forecast, nothing was measured, compiling is left out: {counted(chosen.steps, 'step')} of {step} and "
         f"{counted(chosen.evaluations, 'evaluation')} of {evaluation}, with the start {hours:.1f} h of "
-        f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.1f} GiB{memory}"
+        f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.3g} GiB{memory}"
     )
 
 

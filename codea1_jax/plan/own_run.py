@@ -348,5 +348,5 @@ def _saves(known: Known, draft: OwnRun) -> Settings:
     every = max(1, min(2 * draft.every, int(LOST_SECONDS / draft.step_seconds)))
     return {
         "checkpoint.every": Setting(every, "steps: a crash loses no more; Ctrl-C saves before it stops"),
-        "checkpoint.keep_last": Setting(keep, f"of {size / GIB:.1f} GiB each, one more while it is written"),
+        "checkpoint.keep_last": Setting(keep, f"of {size / GIB:.3g} GiB each, one more while it is written"),
     }

@@ -39,6 +39,21 @@ def test_a_solution_that_fails_is_named_with_the_reason(pool):
     assert "f(2) gave nan" in reasons["nan"]
 
 
+def test_a_failure_of_a_class_and_of_a_program_is_told_in_the_words_of_its_tests(tmp_path, pool):
+    counter = "class C:\n    n = 0\n    def up(self):\n        self.n += 1\n        return self.n"
+    rows = [
+        {"solution": counter, "entry_point": "C", "tests": ["c = C()\nc.up()\nassert c.up() == 3"]},
+        {"solution": "print(input(), 7)", "tests": [{"input": "a b", "output": "a b\n8"}]},
+        {"tests": [{"input": "a b", "output": "a b"}]},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps({"id": str(n), "question": "?"} | row) + "\n" for n, row in enumerate(rows)))
+    reasons = [fault.reason for fault in find_faults(file, pool).faults]
+    assert reasons[0].endswith(": made = C(); made.up(); made.up() gave 2, not 3")
+    assert reasons[1].endswith(r": 'a b' gave 'a\nb\n7', not 'a b\n8'")
+    assert reasons[2] == "no solution"
+
+
 COUNTING = """
 asked = []
 def f(x):
