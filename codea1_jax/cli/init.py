@@ -150,7 +150,7 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     )
     memory = "" if chosen.memory is None else f"; {chosen.memory / GIB:.3g} GiB of memory"
     return (
-        f"forecast, nothing was measured, compiling is left out: {counted(chosen.steps, 'step')} of {step} and "
+        f"forecast without compiling, nothing was measured: {counted(chosen.steps, 'step')} of {step} and "
         f"{counted(chosen.evaluations, 'evaluation')} of {evaluation}, with the start {hours:.1f} h of "
         f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.3g} GiB{memory}"
     )
