@@ -1,10 +1,13 @@
 """What a program is compiled for ahead of its call is what the call brings."""
 
+import os
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from codea1_jax.models.ahead import CompileAhead, Program, shapes_of
+from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead, Program, shapes_of
 
 
 def test_arrays_of_the_host_are_of_the_types_that_a_call_takes_them_as():
@@ -30,3 +33,27 @@ def test_a_call_of_what_was_compiled_ahead_traces_nothing():
     ahead.wait()
     assert traced == [(3,)]
     assert program(argument).tolist() == [1, 2, 3] and traced == [(3,)]
+
+
+def test_a_program_that_somebody_waits_for_is_compiled_before_others_that_were_asked_for_earlier():
+    go_on, order = threading.Event(), []
+
+    def program(name, before=lambda: None):
+        @jax.jit
+        def traced(x):
+            before()
+            order.append(name)
+            return x
+
+        return Program("gradient", (), traced, (), (shapes_of(np.arange(3)),))
+
+    threads = min(MOST_AT_ONCE, os.cpu_count() or 1)
+    first = CompileAhead()
+    first.start([*(program("first", lambda: go_on.wait(60)) for _ in range(threads)), program("later")])
+    needed = CompileAhead()
+    needed.start([program("needed")])
+    needed.wait()
+    assert order == ["needed"]
+    go_on.set()
+    first.wait()
+    assert sorted(order[1:]) == ["first"] * threads + ["later"]
