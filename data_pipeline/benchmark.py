@@ -163,14 +163,14 @@ def check_samples(
 def _result(
     benchmark: Benchmark, problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[Verdicts]]
 ) -> TaskResult:
-    verdicts = {program: first_failure(check.result()) for program, check in checks.items()}
-    failed = {program: _failure(benchmark.tests[problem], check.result()) for program, check in checks.items()}
+    results = [checks[program].result() for program in programs]
+    verdicts, tests = list(map(first_failure, results)), benchmark.tests[problem]
     return TaskResult(
         task_id=problem.id,
         source=problem.source,
-        statuses=tuple(str(verdicts[program].status) for program in programs),
-        details=tuple(verdicts[program].detail for program in programs),
-        failures=tuple(failed[program] for program in programs),
+        statuses=tuple(str(verdict.status) for verdict in verdicts),
+        details=tuple(verdict.detail for verdict in verdicts),
+        failures=tuple(_failure(tests, result) for result in results),
     )
 
 

@@ -18,7 +18,7 @@ from data_pipeline.source_code import parse
 from sandbox import EXACT, Task, Tolerance, classes
 from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.streams import spelled
-from sandbox.syntax import parse_expression, parse_module
+from sandbox.syntax import parse_expression, parse_module, replaced, stored_names
 
 Bindings = dict[str, ast.expr]
 Node = TypeVar("Node", bound=ast.AST)
@@ -257,18 +257,11 @@ def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
 
 
 def _substituted(node: Node, bindings: Mapping[str, ast.expr]) -> Node:
-    own = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    visible = {name: value for name, value in bindings.items() if name not in own}
-    return _Substitution(visible).visit(copy.deepcopy(node))
-
-
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, bindings: Mapping[str, ast.expr]) -> None:
-        self.bindings = bindings
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        value = self.bindings.get(node.id)
-        return copy.deepcopy(value) if value is not None and isinstance(node.ctx, ast.Load) else node
+    visible = bindings.keys() - stored_names(node)
+    return replaced(
+        copy.deepcopy(node),
+        lambda each: copy.deepcopy(bindings[each.id]) if isinstance(each, ast.Name) and each.id in visible else None,
+    )
 
 
 def _as_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:

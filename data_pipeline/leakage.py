@@ -8,6 +8,7 @@ from dataclasses import replace
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.source_code import parse
 from sandbox import Task
+from sandbox.syntax import is_call_of
 
 NGRAM_WORDS = 13
 """Length of a run of words that counts as the same text, as in GPT-3's decontamination (arXiv 2005.14165)."""
@@ -63,7 +64,8 @@ def _without_examples(problem: Problem) -> str:
 
     These are doctest examples (with their output) and other lines that contain the call of a golden test.
     """
-    calls = {_squeezed(call) for test in problem.golden_tests for call in _calls(test, problem.entry_point)}
+    nodes = [node for test in problem.golden_tests for node in ast.walk(parse(test, "a golden test"))]
+    calls = {_squeezed(ast.unparse(node)) for node in nodes if is_call_of(node, problem.entry_point)}
     kept = []
     in_output = False
     for line in problem.question.splitlines():
@@ -74,11 +76,6 @@ def _without_examples(problem: Problem) -> str:
         if not states_answer and not in_output:
             kept.append(line)
     return "\n".join(kept) if len(kept) < len(problem.question.splitlines()) else problem.question
-
-
-def _calls(test: str, entry_point: str) -> list[str]:
-    calls = [node for node in ast.walk(parse(test, "a golden test")) if isinstance(node, ast.Call)]
-    return [ast.unparse(call) for call in calls if isinstance(call.func, ast.Name) and call.func.id == entry_point]
 
 
 def _squeezed(text: str) -> str:

@@ -14,7 +14,6 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 from data_pipeline.golden import (
     golden_line,
@@ -111,7 +110,8 @@ def _unsolved(row: Row | BadRow) -> Problem:
         atol=tolerance.atol,
         rtol=tolerance.rtol,
         prompt=conversation(row, "prompt"),
-        **_limits(row),
+        seconds=number(row, "seconds"),
+        memory_mb=number(row, "memory_mb"),
     )
 
 
@@ -151,12 +151,17 @@ def _problem(row: Row, name: str) -> Problem:
     _check_spelling(row)
     solution = text(row, "solution")
     task, tests = _tests(row)
+    problem = replace(_unsolved(row), solution=solution, task=task, source="problems")
     if task is Task.STREAM:
-        return _stream(row, name, solution, [test for test in tests if isinstance(test, tuple)])
+        parse(solution, "the solution")
+        samples = [test for test in tests if isinstance(test, tuple)]
+        read = stream(name, problem.question, solution, samples, problem.source)
+        stated = problem if "atol" in row or "rtol" in row else read
+        golden, checker = read.golden_tests, _checker(row)
+        return replace(problem, golden_tests=golden, atol=stated.atol, rtol=stated.rtol, checker=checker)
     if task is Task.FUNCTION:
-        entry_function(solution, identifier(row, "entry_point"))
-    golden = tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest))
-    return replace(_unsolved(row), solution=solution, golden_tests=golden, task=task, source="problems")
+        entry_function(solution, problem.entry_point)
+    return replace(problem, golden_tests=tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest)))
 
 
 def _tests(row: Row) -> tuple[Task, list[Sample | SuiteTest | Rejected]]:
@@ -179,20 +184,6 @@ def _read(read: Callable[[object], Sample | SuiteTest], item: object) -> Sample 
     except BadRow as error:
         shown = repr(item if isinstance(item, str) else json.dumps(item, default=str))[:_SHOWN]
         return Rejected(f"the test {shown} is left out: {error}")
-
-
-def _stream(row: Row, name: str, solution: str, samples: Sequence[Sample]) -> Problem:
-    parse(solution, "the solution")
-    problem = stream(name, text(row, "question"), solution, samples, "problems")
-    if "atol" in row or "rtol" in row:
-        tolerance = _tolerance(row)
-        problem = replace(problem, atol=tolerance.atol, rtol=tolerance.rtol)
-    prompt = conversation(row, "prompt")
-    return replace(problem, **_limits(row), prompt=prompt, checker=_checker(row))
-
-
-def _limits(row: Row) -> dict[str, Any]:
-    return {limit: number(row, limit) for limit in _LIMITS}
 
 
 def _checker(row: Row) -> str:

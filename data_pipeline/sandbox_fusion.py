@@ -12,8 +12,9 @@ from data_pipeline.livecodebench import of_method, unpacked
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import document, identity, mapping, mappings, text, texts
-from data_pipeline.source_code import function_under_test, functions, parse
+from data_pipeline.source_code import function_under_test, parse
 from data_pipeline.stream_rows import Sample, pairs, stream, tested
+from sandbox.syntax import parsed
 
 
 def _id(row: Row) -> str:
@@ -28,7 +29,7 @@ def _labels(row: Row) -> Row:
 def _problem(row: Row, name: str) -> Problem:
     question = text(row, "content")
     test = "\n".join(texts(row, "test_list")) or text(row, "test")
-    if _is_python(test):
+    if any(not isinstance(statement, ast.Expr) for statement in parsed(test) or ()):
         return _checked(row, name, question, test)
     if test.lstrip().startswith("["):
         samples = [_sample(each) for each in mappings(document(row, "test"), "test")]
@@ -38,13 +39,6 @@ def _problem(row: Row, name: str) -> Problem:
     if tests.get("fn_name"):
         return of_method(name, question, text(tests, "fn_name"), samples, "sandbox_fusion")
     return tested(stream(name, question, "", samples, "sandbox_fusion"))
-
-
-def _is_python(test: str) -> bool:
-    try:
-        return any(not isinstance(statement, ast.Expr) for statement in parse(test, "the tests").body)
-    except BadRow:
-        return False
 
 
 def _checked(row: Row, name: str, question: str, check: str) -> Problem:
@@ -64,10 +58,7 @@ def _checked(row: Row, name: str, question: str, check: str) -> Problem:
 
 
 def _defines(code: str, name: str) -> bool:
-    try:
-        return name in functions(code)
-    except BadRow:
-        return False
+    return any(isinstance(each, ast.FunctionDef) and each.name == name for each in parsed(code) or ())
 
 
 def _sample(test: Row) -> Sample:

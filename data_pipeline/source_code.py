@@ -86,15 +86,12 @@ def with_declaration(question: str, defined: ast.FunctionDef | ast.ClassDef) -> 
         return question
     if isinstance(defined, ast.FunctionDef):
         return f"{question.rstrip()}\n\n{_declaration(defined)}"
-    methods = [each for each in defined.body if isinstance(each, ast.FunctionDef) and _is_shown(each.name)]
-    lines = [f"class {defined.name}:", *(f"    {_declaration(method)}" for method in methods)]
+    methods = [each for each in defined.body if isinstance(each, ast.FunctionDef)]
+    shown = [each for each in methods if each.name == "__init__" or not each.name.startswith("_")]
+    lines = [f"class {defined.name}:", *(f"    {_declaration(method)}" for method in shown)]
     return f"{question.rstrip()}\n\n" + "\n".join(lines)
 
 
 def _declaration(function: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
     return f"def {function.name}({ast.unparse(function.args)}){returns}:"
-
-
-def _is_shown(method: str) -> bool:
-    return method == "__init__" or not method.startswith("_")

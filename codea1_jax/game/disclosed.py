@@ -14,7 +14,7 @@ from itertools import accumulate
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from sandbox import classes
-from sandbox.syntax import parse_expression, parsed
+from sandbox.syntax import is_call_of, parse_expression, parsed
 
 _MAX_KEPT = 4_096
 _SEVERAL = 3  # golden inputs that do not agree by chance
@@ -27,8 +27,7 @@ def is_allowed(problem: Problem, call: str) -> bool:
 
     `call` is in the suite language.
     """
-    nodes = ast.walk(parse_expression(call))
-    made = next(node for node in nodes if isinstance(node, ast.Call) and _is_named(node.func, problem.entry_point))
+    made = next(node for node in ast.walk(parse_expression(call)) if is_call_of(node, problem.entry_point))
     names = _shown_names(problem.described, problem.entry_point)
     if any(keyword.arg not in names for keyword in made.keywords):
         return False
@@ -143,7 +142,3 @@ def _count(arguments: list[ast.expr]) -> int | None:
             case _:
                 count += 1
     return count
-
-
-def _is_named(function: ast.expr, name: str) -> bool:
-    return isinstance(function, ast.Name) and function.id == name

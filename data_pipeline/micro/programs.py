@@ -16,7 +16,7 @@ small mistake.
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, Self
 
 from data_pipeline.micro.forms import Arguments, Form
 
@@ -119,7 +119,22 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Branch:
+class _Program:
+    @property
+    def conditions(self) -> dict[str, Condition]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Condition)}
+
+    def boundary_bugs(self) -> "Iterator[Self]":
+        for name, condition in self.conditions.items():
+            yield from (replace(self, **{name: bug}) for bug in condition.boundary_bugs())
+
+    def wrong_conditions(self) -> "Iterator[Self]":
+        for name, condition in self.conditions.items():
+            yield from (replace(self, **{name: bug}) for bug in condition.other_bugs())
+
+
+@dataclass(frozen=True)
+class Branch(_Program):
     """`f(x)` or `f(x, y)`: `then` if x meets the condition, else `otherwise`."""
 
     parameters: Literal["x", "x, y"]
@@ -134,20 +149,12 @@ class Branch:
     def value(self, *arguments: int) -> int:
         return (self.then if self.condition.holds(*arguments) else self.otherwise).value(*arguments)
 
-    def boundary_bugs(self) -> "Iterator[Branch]":
-        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
-
     def other_bugs(self) -> "Iterator[Branch]":
-        yield replace(self, then=self.otherwise, otherwise=self.then)
-        for condition in self.condition.other_bugs():
-            yield replace(self, condition=condition)
-        for then, otherwise in zip(self.then.bugs(), self.otherwise.bugs(), strict=True):
-            yield replace(self, then=then)
-            yield replace(self, otherwise=otherwise)
+        yield from _wrong_choices(self)
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(_Program):
     """`f(xs)`: sum, len, max or min of the items that meet the condition; `default` if none does.
 
     Without a default (the forgotten empty case) the largest or smallest of nothing raises ValueError.
@@ -167,21 +174,17 @@ class Aggregate:
             return self.default
         return _REDUCE[self.reduction](kept)
 
-    def boundary_bugs(self) -> "Iterator[Aggregate]":
-        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
-
     def other_bugs(self) -> "Iterator[Aggregate]":
         for reduction in ("sum", "len", "max", "min"):
             if reduction != self.reduction:
                 yield replace(self, reduction=reduction)
-        for condition in self.condition.other_bugs():
-            yield replace(self, condition=condition)
+        yield from self.wrong_conditions()
         if self.default is not None:
             yield replace(self, default=self.default + 1)
 
 
 @dataclass(frozen=True)
-class Nested:
+class Nested(_Program):
     """`f(x, y)`: `first` if x meets a condition, else `second` if y meets one, else `third`.
 
     y_first: the bug that y is looked at before x.
@@ -207,21 +210,16 @@ class Nested:
         met = [term for holds, term in (reversed(cases) if self.y_first else cases) if holds]
         return (met[0] if met else self.third).value(x, y)
 
-    def boundary_bugs(self) -> "Iterator[Nested]":
-        yield from (replace(self, of_x=bug) for bug in self.of_x.boundary_bugs())
-        yield from (replace(self, of_y=bug) for bug in self.of_y.boundary_bugs())
-
     def other_bugs(self) -> "Iterator[Nested]":
         yield replace(self, y_first=True)
         yield replace(self, second=self.third, third=self.second)
         yield replace(self, first=self.second, second=self.first)
-        yield from (replace(self, of_x=bug) for bug in self.of_x.other_bugs())
-        yield from (replace(self, of_y=bug) for bug in self.of_y.other_bugs())
+        yield from self.wrong_conditions()
         yield from (replace(self, second=bug) for bug in self.second.bugs())
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(_Program):
     """`f(xs)`: from `start`, adds every item that meets the condition, or 1 for it, until the total meets `stop`.
 
     stop: None for the bug that it does not stop.
@@ -246,22 +244,15 @@ class Loop:
                 break
         return total
 
-    def boundary_bugs(self) -> "Iterator[Loop]":
-        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
-        if self.stop is not None:
-            yield from (replace(self, stop=bug) for bug in self.stop.boundary_bugs())
-
     def other_bugs(self) -> "Iterator[Loop]":
         yield replace(self, stop=None)
         yield replace(self, adds="1" if self.adds == "x" else "x")
         yield replace(self, start=self.start + 1)
-        yield from (replace(self, condition=bug) for bug in self.condition.other_bugs())
-        if self.stop is not None:
-            yield from (replace(self, stop=bug) for bug in self.stop.other_bugs())
+        yield from self.wrong_conditions()
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(_Program):
     """`f(s)`: `then` if the number n of a letter, or the length of s, meets a condition, else `otherwise`.
 
     In its terms x is n, and y is the length.
@@ -283,22 +274,23 @@ class Text:
         chosen = self.then if self.condition.holds(n if self.subject == "n" else length) else self.otherwise
         return chosen.value(n, length)
 
-    def boundary_bugs(self) -> "Iterator[Text]":
-        yield from (replace(self, condition=bug) for bug in self.condition.boundary_bugs())
-
     def other_bugs(self) -> "Iterator[Text]":
         yield replace(self, subject="n" if self.subject == "len(s)" else "len(s)")
         yield replace(self, letter="a" if self.letter == "b" else "b")
-        yield replace(self, then=self.otherwise, otherwise=self.then)
-        yield from (replace(self, condition=bug) for bug in self.condition.other_bugs())
-        for then, otherwise in zip(self.then.bugs(), self.otherwise.bugs(), strict=True):
-            yield replace(self, then=then)
-            yield replace(self, otherwise=otherwise)
+        yield from _wrong_choices(self)
 
 
 def in_text(term: Term) -> str:
     """A term of a `Text`, as its program has it."""
     return term.code().replace("x", "n").replace("y", "len(s)")
+
+
+def _wrong_choices(program: Branch | Text) -> Iterator[Any]:
+    yield replace(program, then=program.otherwise, otherwise=program.then)
+    yield from program.wrong_conditions()
+    for then, otherwise in zip(program.then.bugs(), program.otherwise.bugs(), strict=True):
+        yield replace(program, then=then)
+        yield replace(program, otherwise=otherwise)
 
 
 Program = Branch | Aggregate | Nested | Loop | Text

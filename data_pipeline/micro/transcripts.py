@@ -65,7 +65,7 @@ def _transcript(program: Program, rates: WarmStart, form: Form, rng: random.Rand
 
 
 def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Program:
-    for name, condition in _conditions(program).items():
+    for name, condition in program.conditions.items():
         if rng.random() < _boundary_rate(condition, rates):
             program = replace(program, **{name: rng.choice(condition.boundary_bugs())})
     if rng.random() < rates.empty_case_bug:
@@ -73,10 +73,6 @@ def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Progra
     if rng.random() < rates.other_bug:
         program = rng.choice(tuple(program.other_bugs()))
     return program
-
-
-def _conditions(program: Program) -> dict[str, Condition]:
-    return {name: value for name, value in vars(program).items() if isinstance(value, Condition)}
 
 
 def _boundary_rate(condition: Condition, rates: WarmStart) -> float:
