@@ -135,9 +135,7 @@ def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
     """What the original gives a sample: seconds of the clock, whatever it does with them."""
     script = problem.source == "bigcodebench"
     seconds, memory_mb = (PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB) if script else (PAPER_SECONDS[limits], MEMORY_MB)
-    return Limits(
-        call_seconds=seconds, load_seconds=seconds, program_seconds=seconds, wall_factor=1.0, memory_mb=memory_mb
-    )
+    return Limits(wall_factor=1.0, memory_mb=memory_mb).lasting(seconds)
 
 
 def check_samples(

@@ -15,9 +15,8 @@ from typing import TypeVar
 
 from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
-from sandbox import EXACT, Task, Tolerance, classes
+from sandbox import EXACT, Task, Tolerance, classes, streams
 from sandbox.language import Rejected, SuiteTest, parse_test
-from sandbox.streams import spelled
 from sandbox.syntax import parse_expression, parse_module, replaced, stored_names
 
 Bindings = dict[str, ast.expr]
@@ -112,14 +111,21 @@ def golden_line(test: SuiteTest) -> str:
 
 def plain_golden_tests(problem: Problem) -> tuple[str, ...]:
     """A problem's golden tests in the language of suites, which has no tolerance."""
-    if problem.task is Task.STREAM:
-        return tuple(spelled(test.call, test.stated) for test in read_golden_tests(problem))
-    if problem.task is Task.CLASS:
-        return tuple(classes.spelled(t.call, t.stated, problem.entry_point) for t in read_golden_tests(problem))
+    if problem.task is not Task.FUNCTION:
+        return tuple(spelled(test, problem) for test in read_golden_tests(problem))
     read = ((line, _read_line(line, problem.entry_point)) for line in problem.golden_tests)
     return tuple(
         plain_line(test) if isinstance(test, SuiteTest) and test.tolerance != EXACT else line for line, test in read
     )
+
+
+def spelled(test: SuiteTest, problem: Problem) -> str:
+    """The test as a suite of the problem's has it, without its tolerance."""
+    if problem.task is Task.STREAM:
+        return streams.spelled(test.call, test.stated)
+    if problem.task is Task.CLASS:
+        return classes.spelled(test.call, test.stated, problem.entry_point)
+    return plain_line(test)
 
 
 def plain_line(test: SuiteTest) -> str:

@@ -32,7 +32,7 @@ from sandbox.streams import text_of
 
 LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
 MEMORY_MB = 4096  # as evalplus allows
-PATIENT = Limits(LONGEST_CHECK, LONGEST_CHECK, LONGEST_CHECK, memory_mb=MEMORY_MB)  # for a solution and its check
+PATIENT = Limits(memory_mb=MEMORY_MB).lasting(LONGEST_CHECK)  # for a solution and its check
 NEEDS = "needs "
 NO_SOLUTION = "it has no solution: it can only be evaluated on"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")

@@ -68,6 +68,10 @@ class Limits:
             if not 0 < value <= most:  # which a nan is not
                 raise ValueError(f"limits.{limit.name} must be positive and at most {most}, not {value}")
 
+    def lasting(self, seconds: float) -> Limits:
+        """The same seconds for loading, for one call and for everything together."""
+        return replace(self, call_seconds=seconds, load_seconds=seconds, program_seconds=seconds)
+
     def halved(self) -> Limits:
         """Half of everything: what a reference must manage with, or its tests would be too close a call for others."""
         seconds = {name: getattr(self, name) / 2 for name in ("call_seconds", "load_seconds", "program_seconds")}

@@ -19,6 +19,7 @@ from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.benchmark import Benchmark
+from data_pipeline.golden import spelled
 from data_pipeline.verdicts import StatedAnswers, allowed, submit_program, time_for
 from sandbox import Judge, Status, SuiteTest, Test, Verdict
 
@@ -71,9 +72,9 @@ def solve(problem: Problem, coder: Player, tester: Player, samples: int, judge: 
     suites = {i: written.suite.tests for i, (written,) in tester.suites(requests)}
     tests = tuple(dict.fromkeys(test for i in sorted(suites) for test in suites[i]))
     passed = submit_tests(judge, problem, programs, tests)()
-    spelled = [task_of(problem).spelled(test, problem) for test in tests]
+    lines = [spelled(test, problem) for test in tests]
     survivors = [
-        Survivor(program, count, sum(passed[program]), tuple(compress(spelled, map(not_, passed[program]))))
+        Survivor(program, count, sum(passed[program]), tuple(compress(lines, map(not_, passed[program]))))
         for program, count in copies.items()
     ]
     return tuple(sorted(survivors, key=lambda each: (-each.passed, -each.copies)))
@@ -138,7 +139,7 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
     requests = [suite_request(problem, programs[problem][i], number=i) for problem, i in missing]
     for index, (written_suite,) in tester.suites(requests):
         (problem, number), tests = missing[index], written_suite.suite.tests
-        lines = [task_of(problem).spelled(test, problem) for test in tests]
+        lines = [spelled(test, problem) for test in tests]
         journal.add(SUITES_FILE, [{"task_id": problem.id, "program": number, "tests": lines}])
         suites[problem.id, number] = tests
     return suites

@@ -70,7 +70,7 @@ class PytestRun:
 
 def pytest_job(program: str, tests: str, seconds: float, *flags: str) -> Job:
     files = {"mod.py": f"{HEADER}\n{program}", "test.py": f"{HEADER}{IMPORT_ALL}\n{tests}"}
-    limits = Limits(seconds, seconds, seconds, memory_mb=MEMORY_MB)
+    limits = Limits(memory_mb=MEMORY_MB).lasting(seconds)
     arguments = ", ".join(map(repr, flags))
     return Job(f"FILES = {files!r}\n{_PROGRAM}", (f"run({arguments})",), limits)
 

@@ -12,11 +12,11 @@ from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
 from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.players import Player
-from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem, problem_files
+from data_pipeline.golden import plain_line, stream_line
 from data_pipeline.imports import runnable
 from data_pipeline.verdicts import StatedAnswers, stated_or_expected
-from sandbox import Judge, SuiteTest
+from sandbox import Judge, SuiteTest, Task
 
 SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
@@ -78,4 +78,6 @@ def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTes
         for test, answer, outcome in zip(tests, answers, outcomes, strict=True)
         if answer is not None and outcome.value is not None and problem.tolerance.same(answer, outcome.value)
     ]
-    return KeptTests(problem.id, tuple(map(task_of(problem).golden_line, right)), len(tests) - len(right))
+    is_stream = problem.task is Task.STREAM
+    lines = [stream_line(test.call, test.stated) if is_stream else plain_line(test) for test in right]
+    return KeptTests(problem.id, tuple(lines), len(tests) - len(right))

@@ -10,7 +10,6 @@ for its stated answers, and the programs have time for all calls. As in the orig
 suites of a program one time instead, and with it the program; one whose suites have something that hangs is not valid.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from codea1_jax.game.values import Detections, detect
 from data_pipeline import Problem
 from data_pipeline.imports import runnable
 from data_pipeline.verdicts import allowed, golden_tests, stated_or_expected, time_for
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, in_thread
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated
 
 T = TypeVar("T")
 
@@ -93,15 +92,10 @@ def submit_calls(
         calls = tuple(dict.fromkeys(calls))
         limits = time_for(allowed(problem, judge.limits), len(calls))
     else:
-        calls, limits = tuple(calls), script_limits(judge.limits, script_seconds)
+        calls, limits = tuple(calls), judge.limits.lasting(script_seconds)
     text, checked = runnable(program, problem, helpers=helpers), bool(problem.checker)
     job = Job(text, calls, limits, problem.called, is_reference, is_script, problem.task, checked)
     return PendingOutcomes(judge, problem.checker, calls, judge.submit(job), is_script)
-
-
-def script_limits(limits: Limits, seconds: float) -> Limits:
-    """The limits of a script: loading and all calls share these seconds, which a single one may use up."""
-    return replace(limits, call_seconds=seconds, load_seconds=seconds, program_seconds=seconds)
 
 
 def book_tests(problem: Problem, judge: Judge) -> tuple[Test, ...]:
@@ -128,35 +122,6 @@ class Judgement:
     suites: Mapping[int, tuple[ValidatedSuite, ...]]
     programs: Mapping[int, ProgramOutcomes]
     detections: Detections | None = None
-
-
-class PendingJudgement:
-    """A question on its way through the judge, followed by its own thread, which mostly waits.
-
-    book: gives the tests that every program faces besides its suites'.
-    """
-
-    def __init__(
-        self,
-        judge: Judge,
-        problem: Problem,
-        group: Sequence[Candidate],
-        book: Callable[[], Sequence[Test]],
-        config: Config,
-    ) -> None:
-        def judged() -> tuple[Judgement, float]:
-            return judge_group(judge, problem, group, book(), config), time.perf_counter()
-
-        self._judged = in_thread(judged, name="judgement")
-
-    def result(self) -> Judgement:
-        """Waits. Raises SandboxError if the judge fails."""
-        return self._judged.result()[0]
-
-    @property
-    def ended(self) -> float:
-        """When the last answer was there, by `time.perf_counter`; waits for it as `result` does."""
-        return self._judged.result()[1]
 
 
 def judge_group(
@@ -260,7 +225,7 @@ def _validate_suites(
 
 def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | None) -> Limits:
     if script_seconds is not None:
-        return script_limits(limits, script_seconds)
+        return limits.lasting(script_seconds)
     half = limits.halved()
     return replace(half, program_seconds=suite_size * (half.load_seconds + half.call_seconds))
 

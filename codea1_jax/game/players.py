@@ -18,6 +18,7 @@ from codea1_jax.game.suites import PLAIN_RULES, SuiteRules
 from codea1_jax.game.tasks import task_of
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
+from data_pipeline.responses import script_in
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,8 @@ class PolicyPlayer:
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         prompts = [self.prompts.code(r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            if self.prompts.begins(problem := requests[i].problem):
-                yield i, tuple(Candidate(each, task_of(problem).read_begun(each.text)) for each in responses)
+            if self.prompts.begins(requests[i].problem):
+                yield i, tuple(Candidate(each, script_in(each.text)) for each in responses)
             else:
                 yield i, tuple(read_program(response, requests[i], self.reading) for response in responses)
 

@@ -14,7 +14,7 @@ from functools import cache
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import BUILT_IN_TEMPLATES, Templates
-from codea1_jax.game.tasks import task_of, test_messages
+from codea1_jax.game.tasks import function, task_of, test_messages
 from codea1_jax.models.tokenizer import Message, Tokenizer
 from data_pipeline import Problem
 
@@ -84,9 +84,8 @@ def chat_prompts(
     def code(problem: Problem) -> Prompt:
         if is_own(problem):
             return tokenizer.encode_chat(json.loads(problem.prompt))
-        task = task_of(problem)
-        begun = tokenizer.encode(task.begun(problem)) if task.begun(problem) else ()
-        return tokenizer.encode_chat(task.code_messages(problem, templates)) + begun
+        begun = tokenizer.encode(function.begun(problem)) if begins(problem) else ()
+        return tokenizer.encode_chat(task_of(problem).code_messages(problem, templates)) + begun
 
     def test(problem: Problem, program: str | None) -> Prompt:
         asked = test_messages(problem, program, suite_size, templates, answers=answers, short=short)
@@ -99,7 +98,7 @@ def chat_prompts(
         return (*tokenizer.encode(task_of(problem).suite_answer(tests)), tokenizer.eos_ids[0])
 
     def begins(problem: Problem) -> bool:
-        return not is_own(problem) and bool(task_of(problem).begun(problem))
+        return not is_own(problem) and bool(function.begun(problem))
 
     return Prompts(code, test, test_function, suite, begins)
 

@@ -11,12 +11,13 @@ decoding is not mixed: they share the devices, so a block of one delays a block 
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 
 from codea1_jax.common.activity import report
 from codea1_jax.config import Config
-from codea1_jax.game.judging import Judgement, PendingJudgement, book_tests
+from codea1_jax.game.judging import Judgement, book_tests, judge_group
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
@@ -27,7 +28,7 @@ from codea1_jax.game.suites import MAX_TESTS, SuiteRules
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
-from sandbox import Judge, Test
+from sandbox import Judge, in_thread
 
 # Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
@@ -66,13 +67,12 @@ def play_round(
         requests |= _suite_requests(game, problems[i], i, group, stream)
     programs_done = judging_since = time.perf_counter()
     pages: list[Page] = [{} if game.test is None else book.get(problem.id, {}) for problem in problems]
-    pending: dict[int, PendingJudgement] = {}
+    pending: dict[int, Future[tuple[Judgement, float]]] = {}
     for i, group in _sample_suites(game, groups, dict(sorted(requests.items()))):
         groups[i] = group
         judging_since = judging_since if pending else time.perf_counter()
         if is_mine(i):
-            faced = partial(_faced, game, problems[i], pages[i])
-            pending[i] = PendingJudgement(game.judge, problems[i], group, faced, game.config)
+            pending[i] = in_thread(partial(_judged, game, problems[i], group, pages[i]), "judgement")
     suites_done = time.perf_counter()
     sampling = {"generate_code": programs_done - started}
     if game.test is not None:
@@ -84,19 +84,21 @@ def play_round(
         for i, problem in enumerate(problems)
     )
     seconds = {**sampling, "judge_wait": time.perf_counter() - suites_done}
-    judging_ended = max((judging.ended for judging in pending.values()), default=judging_since)
+    judging_ended = max((judging.result()[1] for judging in pending.values()), default=judging_since)
     return StepRollouts(questions, seconds, {"judge_hidden": min(suites_done, judging_ended) - judging_since})
 
 
-def _faced(game: Game, problem: Problem, page: Page) -> tuple[Test, ...]:
-    return book_tests(problem, game.judge) if game.test is None else retrieved(page)
+def _judged(game: Game, problem: Problem, group: Sequence[Candidate], page: Page) -> tuple[Judgement, float]:
+    """A question's judgement, and when its last answer was there."""
+    book = book_tests(problem, game.judge) if game.test is None else retrieved(page)
+    return judge_group(game.judge, problem, group, book, game.config), time.perf_counter()
 
 
-def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]:
+def _judgements(pending: Mapping[int, Future[tuple[Judgement, float]]]) -> dict[int, Judgement]:
     found: dict[int, Judgement] = {}
     for i, judging in pending.items():
         report("judging", len(found), len(pending), "questions")
-        found[i] = judging.result()
+        found[i], _ = judging.result()
     return found
 
 

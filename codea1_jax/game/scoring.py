@@ -1,7 +1,7 @@
 """From one question's judgement to its rewards, advantages and new page of the mistake book. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from codea1_jax.config import Config, RewardConfig
@@ -9,11 +9,10 @@ from codea1_jax.game.judging import Judgement, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.rewards import (
     PAPER_REWARDS,
-    CodeReward,
     JudgedProgram,
     JudgedSuite,
     RewardFunctions,
-    TestReward,
+    SuiteReward,
     checked_reward,
     code_reward,
     suite_reward,
@@ -39,10 +38,10 @@ def score_question(
 
     `group` is in the order of sampling. `functions` replace the paper's rewards.
     """
-    book, values = judgement.book, _values(judgement, config.rewards)
-    judged = [_score_program(problem, each, judgement, values, config, functions.test) for each in group]
-    faced = _faced(judged, judgement, config)
-    rewards = [_code_reward(problem, *each, config.rewards, functions.code) for each in zip(judged, faced, strict=True)]
+    scoring, values = _Scoring(problem, judgement, config, functions), _values(judgement, config.rewards)
+    judged = [scoring.program(candidate, values[candidate.duplicate_of]) for candidate in group]
+    faced = scoring.faced(judged)
+    rewards = [scoring.code_reward(*each) for each in zip(judged, faced, strict=True)]
     advantages = _advantages(rewards, config.rewards)
     selected = _select_for_training(judged, config.train.update_n)
     programs = tuple(
@@ -55,6 +54,7 @@ def score_question(
         )
         for i, (program, reward, advantage) in enumerate(zip(judged, rewards, advantages, strict=True))
     )
+    book = judgement.book
     return QuestionRollout(problem, page, _next_page(page, book, programs), book, programs)
 
 
@@ -76,77 +76,66 @@ def _values(judgement: Judgement, rewards: RewardConfig) -> Mapping[int, Sequenc
     return {index: [suite_value(tests, known, size, price) for tests in own] for index, own in earning.items()}
 
 
-def _score_program(
-    problem: Problem,
-    candidate: Candidate,
-    judgement: Judgement,
-    values: Mapping[int, Sequence[float | None]],
-    config: Config,
-    function: TestReward | None,
-) -> ProgramRollout:
-    outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
-    on_book, *verdicts = _verdicts(outcomes, [judgement.book, *(suite.kept for suite in validated)], config)
-    suites = [
-        _suite_rollout(problem, candidate, *each, on_book, judgement, config.rewards, function)
-        for each in zip(candidate.suites, validated, verdicts, values[candidate.duplicate_of], strict=True)
-    ]
-    advantages = _advantages([suite.reward.reward for suite in suites], config.rewards)
-    return ProgramRollout(
-        response=candidate.response,
-        program=candidate.program,
-        duplicate_of=candidate.duplicate_of,
-        valid=outcomes.valid,
-        book=on_book,
-        suites=tuple(replace(s, advantage=advantage) for s, advantage in zip(suites, advantages, strict=True)),
-    )
+@dataclass(frozen=True)
+class _Scoring:
+    problem: Problem
+    judgement: Judgement
+    config: Config
+    functions: RewardFunctions
 
+    def program(self, candidate: Candidate, values: Sequence[float | None]) -> ProgramRollout:
+        """values: of its suites, as `_values` has them."""
+        outcomes = self.judgement.programs[candidate.duplicate_of]
+        validated = self.judgement.suites[candidate.duplicate_of]
+        faced = [self.judgement.book, *(suite.kept for suite in validated)]
+        book, *verdicts = _verdicts(outcomes, faced, self.config)
+        judged = zip(candidate.suites, validated, verdicts, values, strict=True)
+        rewarded = [(*each, self._suite_reward(candidate, *each, book, valid=outcomes.valid)) for each in judged]
+        advantages = _advantages([reward.reward for *_, reward in rewarded], self.config.rewards)
+        suites = tuple(
+            SuiteRollout(written.response, written.suite, own, of_own, reward, advantage)
+            for (written, own, of_own, _, reward), advantage in zip(rewarded, advantages, strict=True)
+        )
+        return ProgramRollout(
+            candidate.response, candidate.program, candidate.duplicate_of, outcomes.valid, book, suites
+        )
 
-def _suite_rollout(
-    problem: Problem,
-    candidate: Candidate,
-    written: WrittenSuite,
-    validated: ValidatedSuite,
-    verdicts: tuple[Verdict, ...],
-    value: float | None,
-    on_book: tuple[Verdict, ...],
-    judgement: Judgement,
-    rewards: RewardConfig,
-    function: TestReward | None,
-) -> SuiteRollout:
-    earning = _earning(validated, rewards)
-    found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
-    text, valid = written.response.text, judgement.programs[candidate.duplicate_of].valid
-    reward = suite_reward(
-        found, _failed(on_book), rewards, invalid=validated.invalid, code_valid=valid, response=text, value=value
-    )
-    if function is not None:
-        judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
-        reward = replace(reward, reward=checked_reward("test_reward", problem.id, function(judged)))
-    return SuiteRollout(written.response, written.suite, validated, verdicts, reward)
+    def _suite_reward(
+        self,
+        candidate: Candidate,
+        written: WrittenSuite,
+        validated: ValidatedSuite,
+        verdicts: tuple[Verdict, ...],
+        value: float | None,
+        book: tuple[Verdict, ...],
+        *,
+        valid: bool,
+    ) -> SuiteReward:
+        rewards, text, invalid = self.config.rewards, written.response.text, validated.invalid
+        earning = _earning(validated, rewards)
+        found = tuple(not v.passed and test in earning for test, v in zip(validated.kept, verdicts, strict=True))
+        reward = suite_reward(
+            found, _failed(book), rewards, invalid=invalid, code_valid=valid, response=text, value=value
+        )
+        if self.functions.test is None:
+            return reward
+        judged = JudgedSuite(self.problem, candidate.program, text, validated.kept, verdicts, invalid, reward)
+        return replace(reward, reward=checked_reward("test_reward", self.problem.id, self.functions.test(judged)))
 
+    def faced(self, judged: Sequence[ProgramRollout]) -> list[tuple[tuple[Verdict, ...], ...]]:
+        if not self.config.rewards.pool_tests:
+            return [tuple(suite.verdicts for suite in program.suites) for program in judged]
+        pooled = tuple(dict.fromkeys(test for p in judged for suite in p.suites for test in suite.validated.kept))
+        return [(verdicts_on(self.judgement.programs[program.duplicate_of], pooled),) for program in judged]
 
-def _faced(
-    judged: Sequence[ProgramRollout], judgement: Judgement, config: Config
-) -> list[tuple[tuple[Verdict, ...], ...]]:
-    if not config.rewards.pool_tests:
-        return [tuple(suite.verdicts for suite in program.suites) for program in judged]
-    pooled = tuple(dict.fromkeys(test for p in judged for suite in p.suites for test in suite.validated.kept))
-    return [(verdicts_on(judgement.programs[program.duplicate_of], pooled),) for program in judged]
-
-
-def _code_reward(
-    problem: Problem,
-    program: ProgramRollout,
-    faced: Sequence[tuple[Verdict, ...]],
-    rewards: RewardConfig,
-    function: CodeReward | None,
-) -> float:
-    reward = code_reward([_failed(verdicts) for verdicts in faced], _failed(program.book), rewards)
-    if function is None:
-        return reward
-    own = tuple(suite.verdicts for suite in program.suites)
-    seen = JudgedProgram(problem, program.response.text, program.program, program.valid, program.book, own, reward)
-    return checked_reward("code_reward", problem.id, function(seen))
+    def code_reward(self, program: ProgramRollout, faced: Sequence[tuple[Verdict, ...]]) -> float:
+        reward = code_reward([_failed(verdicts) for verdicts in faced], _failed(program.book), self.config.rewards)
+        if self.functions.code is None:
+            return reward
+        own = tuple(suite.verdicts for suite in program.suites)
+        text, valid = program.response.text, program.valid
+        judged = JudgedProgram(self.problem, text, program.program, valid, program.book, own, reward)
+        return checked_reward("code_reward", self.problem.id, self.functions.code(judged))
 
 
 def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:

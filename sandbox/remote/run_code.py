@@ -53,7 +53,7 @@ def limits_of(fields: Mapping[str, Any], own: Limits, seconds: float) -> Limits:
     seconds = seconds if asked is None else asked
     if memory_mb in (None, -1):
         memory_mb = own.memory_mb
-    return replace(own, call_seconds=seconds, load_seconds=seconds, program_seconds=seconds, memory_mb=memory_mb)
+    return replace(own.lasting(seconds), memory_mb=memory_mb)
 
 
 def as_python(fields: Mapping[str, Any]) -> None:

@@ -56,8 +56,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 def most_limits(seconds: int = 600, memory_mb: int | None = None) -> Limits:
     memory_mb = memory_mb or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    each = dict.fromkeys(("call_seconds", "load_seconds", "program_seconds"), seconds)
-    return Limits(**each, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
+    return Limits(wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28).lasting(seconds)
 
 
 def serve(

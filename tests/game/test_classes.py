@@ -9,7 +9,7 @@ from codea1_jax.config.prompts import BUILT_IN_TEMPLATES
 from codea1_jax.game.tasks import classes as task
 from codea1_jax.game.tasks import test_messages as messages_for_tests
 from data_pipeline import Problem
-from data_pipeline.golden import golden_tests_of_class
+from data_pipeline.golden import golden_tests_of_class, spelled
 from sandbox import JudgeJob, Status, Task, Test, classes, encode
 
 STACK = """
@@ -118,8 +118,8 @@ def test_golden_tests_in_loops_are_those_of_each_turn():
 def test_a_test_is_read_as_it_was_spelled():
     text = "s = Stack(2)\ns.push('a')\ns.push([1])\nassert sorted(s.all()) == ['a']\nassert Stack().pop() == None"
     for test in task.suite_in(text, PROBLEM).tests:
-        assert task.suite_in(task.spelled(test, PROBLEM), PROBLEM).tests == (test,)
-    assert task.spelled(task.suite_in(text, PROBLEM).tests[1], PROBLEM) == "assert Stack().pop() == None"
+        assert task.suite_in(spelled(test, PROBLEM), PROBLEM).tests == (test,)
+    assert spelled(task.suite_in(text, PROBLEM).tests[1], PROBLEM) == "assert Stack().pop() == None"
 
 
 def test_long_histories_and_deep_nests_cost_little():

@@ -18,7 +18,7 @@ from codea1_jax.game.tasks import stream
 from codea1_jax.game.tasks import test_messages as messages_for_tests
 from data_pipeline import Problem
 from data_pipeline.benchmark import make_benchmark
-from data_pipeline.golden import stream_line
+from data_pipeline.golden import spelled, stream_line
 from data_pipeline.validate import failures
 from data_pipeline.verdicts import own_tests, submit_program
 from sandbox import Limits, SandboxError, SandboxPool, Status, SuiteTest, Task, Test
@@ -70,7 +70,7 @@ print(1)
 @pytest.mark.parametrize("given", ["2\n1 2\n", "\n", "  indented\n\tx \n\n"])
 def test_a_test_is_read_as_it_was_spelled(given):
     test = SuiteTest(given, "3\n")
-    assert stream.suite_in(stream.spelled(test, PROBLEM), PROBLEM).tests == (test,)
+    assert stream.suite_in(spelled(test, PROBLEM), PROBLEM).tests == (test,)
 
 
 @pytest.mark.parametrize(

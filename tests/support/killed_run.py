@@ -10,14 +10,14 @@ import sys
 import threading
 
 from codea1_jax.cli import main
-from codea1_jax.game.judging import PendingJudgement
+from codea1_jax.game import round as game_round
 from codea1_jax.learn import Learner
 from codea1_jax.rollout import Sampler
 from codea1_jax.runtime.checkpoints import Checkpoints
 
 STAGES = {
     "generation": (Sampler, "generate"),
-    "judging": (PendingJudgement, "result"),
+    "judging": (game_round, "_judgements"),
     "update": (Learner, "update"),
     "checkpoint": (Checkpoints, "save"),
 }

@@ -15,7 +15,7 @@ from codea1_jax.game.tasks import classes, function, stream
 from codea1_jax.game.tasks.asking import Words, ask_for_suite, described, filled
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from sandbox import SuiteTest, Task, Test
+from sandbox import Task, Test
 
 
 @runtime_checkable
@@ -23,8 +23,6 @@ class TaskKind(Protocol):
     """What a module of a kind has; `function` describes each. Users' templates are for functions alone."""
 
     def code_messages(self, problem: Problem, templates: Templates) -> list[Message]: ...
-
-    def begun(self, problem: Problem) -> str: ...
 
     def words(self, problem: Problem, answers: bool) -> Words: ...
 
@@ -34,15 +32,9 @@ class TaskKind(Protocol):
 
     def suite_answer(self, tests: Sequence[str]) -> str: ...
 
-    def spelled(self, test: SuiteTest, problem: Problem) -> str: ...
-
-    def golden_line(self, test: SuiteTest) -> str: ...
-
     def shown(self, test: Test, problem: Problem) -> tuple[str, str]: ...
 
     def read_program(self, response: str, problem: Problem, reading: Reading) -> str: ...
-
-    def read_begun(self, response: str) -> str: ...
 
     def read_suite(self, response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite: ...
 

@@ -103,10 +103,6 @@ def refuse_test_functions(problem: Problem, earlier: Sequence[str], templates: T
     raise UserError(f"{problem.id}: test functions are asked for functions alone: leave --protocol paper out")
 
 
-def python_block(lines: Sequence[str]) -> str:
-    return "\n".join(["```python", *lines, "```"]) if lines else ""
-
-
 def filled(template: Template, **fields: object) -> list[Message]:
     user = template.user.format(**fields)
     return (

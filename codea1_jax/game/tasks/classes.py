@@ -13,7 +13,7 @@ from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import Words, asked, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from sandbox import SuiteTest, Test, classes
+from sandbox import Test, classes
 
 CODE_SYSTEM = "You write Python classes."
 CODE_USER = """Write the class `{entry_point}` as the problem below asks. Write the whole class inside one ```python \
@@ -29,9 +29,8 @@ made.method(arguments)
 assert made.method(arguments){stated}"""
 ONE_CALL = "\nWhere one call is enough: assert {entry_point}(arguments).method(arguments){stated}"
 
-begun, read_begun, test_function_messages = function.begun, function.read_begun, refuse_test_functions
-read_program, suite_answer = function.read_program, function.suite_answer
-view, golden_line = function.view, function.golden_line
+test_function_messages = refuse_test_functions
+read_program, suite_answer, view = function.read_program, function.suite_answer, function.view
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
@@ -40,7 +39,8 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
 
 
 def words(problem: Problem, answers: bool) -> Words:
-    form, name = _form(problem, answers), f"`{problem.entry_point}`"
+    name, stated = f"`{problem.entry_point}`", " == expected_value" if answers else ""
+    form = (FORM + ONE_CALL).format(entry_point=problem.entry_point, stated=stated)
     return Words(
         system=TEST_SYSTEM,
         subject=name,
@@ -50,15 +50,6 @@ def words(problem: Problem, answers: bool) -> Words:
         short_form=f"Write them inside one ```python block, {form}",
         place="the block",
     )
-
-
-def _form(problem: Problem, answers: bool) -> str:
-    stated = " == expected_value" if answers else ""
-    return (FORM + ONE_CALL).format(entry_point=problem.entry_point, stated=stated)
-
-
-def spelled(test: SuiteTest, problem: Problem) -> str:
-    return classes.spelled(test.call, test.stated, problem.entry_point)
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:

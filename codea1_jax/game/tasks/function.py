@@ -7,19 +7,11 @@ from codea1_jax.config.prompts import Template, Templates
 from codea1_jax.game import disclosed
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
-from codea1_jax.game.tasks.asking import (
-    Words,
-    asked,
-    conversation,
-    filled,
-    python_block,
-    refuse_test_functions,
-)
+from codea1_jax.game.tasks.asking import Words, asked, conversation, filled, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from data_pipeline.golden import plain_line
-from data_pipeline.responses import paper_program, program_in, script_in
-from sandbox import SuiteTest, Test
+from data_pipeline.responses import paper_program, program_in
+from sandbox import Test
 from sandbox.language import read_call
 
 SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
@@ -111,16 +103,7 @@ def test_function_messages(problem: Problem, earlier: Sequence[str], templates: 
 
 
 def suite_answer(tests: Sequence[str]) -> str:
-    return python_block(tests)
-
-
-def spelled(test: SuiteTest, problem: Problem) -> str:
-    return plain_line(test)
-
-
-def golden_line(test: SuiteTest) -> str:
-    """A test as a problem keeps it."""
-    return plain_line(test)
+    return "\n".join(["```python", *tests, "```"]) if tests else ""
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
@@ -131,17 +114,12 @@ def read_program(response: str, problem: Problem, reading: Reading) -> str:
     return paper_program(response) if reading == "paper" else program_in(response, problem.entry_point)
 
 
-def read_begun(response: str) -> str:
-    """The program in a response that continues `begun`."""
-    return script_in(response)
-
-
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
     return extract_suite(response, problem.entry_point, reading, rules)
 
 
 def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
-    """Tests that were written down as `spelled` has them, or as any Python."""
+    """Tests that were written down as `data_pipeline.golden.spelled` has them, or as any Python."""
     return read_python(text, problem.entry_point, rules)
 
 

@@ -9,11 +9,9 @@ from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
 from codea1_jax.game import disclosed
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
-from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import Words, conversation, refuse_test_functions
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from data_pipeline.golden import stream_line
 from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, last_program, paper_program
 from sandbox import SuiteTest, Test, streams
 
@@ -37,7 +35,7 @@ INPUT_FORM = """one block, what the program reads:
 standard input
 ```"""
 
-begun, read_begun, test_function_messages = function.begun, function.read_begun, refuse_test_functions
+test_function_messages = refuse_test_functions
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
@@ -59,14 +57,6 @@ def words(problem: Problem, answers: bool) -> Words:
 
 def suite_answer(tests: Sequence[str]) -> str:
     return "\n".join(tests)
-
-
-def spelled(test: SuiteTest, problem: Problem) -> str:
-    return streams.spelled(test.call, test.stated)
-
-
-def golden_line(test: SuiteTest) -> str:
-    return stream_line(test.call, test.stated)
 
 
 def shown(test: Test, problem: Problem) -> tuple[str, str]:
