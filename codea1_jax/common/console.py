@@ -14,9 +14,9 @@ from rich.table import Column, Table
 from codea1_jax.common.activity import shown_by
 
 WIDE = 10_000  # columns, more than any table has
-SOON_SECONDS = 5  # after which, off a terminal, a new stage of work is named
-MINUTE_SECONDS = 60  # between lines, off a terminal, on the step in progress
-QUIET_SECONDS = 30  # between lines, off a terminal, on other work
+SOON_SECONDS = 5.0  # after which, off a terminal, a new stage of work is named
+MINUTE_SECONDS = 60.0  # between lines, off a terminal, on the step in progress
+QUIET_SECONDS = 30.0  # between lines, off a terminal, on other work
 
 logger = logging.getLogger(__name__)
 
