@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -147,6 +148,20 @@ def test_commands_named_in_the_text_exist():
 
 
 # --- agreement with the code ---------------------------------------------------------------------------------------
+
+
+def test_what_pages_notebooks_and_examples_import_of_this_project_exists():
+    python = r"```python\n(.*?)```"
+    shown = "\n".join(block for page in PAGES for block in re.findall(python, page.read_text(), re.DOTALL))
+    for notebook in ROOT.glob("notebooks/*.ipynb"):
+        cells = json.loads(notebook.read_text())["cells"]
+        shown += "\n" + "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    ours = r"^from ((?:codea1|data_pipeline|sandbox)\S*) import (.+)$"
+    imports = re.findall(ours, "\n".join([shown, *(e.read_text() for e in ROOT.glob("examples/*.py"))]), re.MULTILINE)
+    assert len(imports) > 10
+    for module, names in imports:
+        for name in names.strip("()").split(", "):
+            assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
 def test_the_configuration_reference_is_current():
