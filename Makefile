@@ -74,7 +74,7 @@ suite: .venv/dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=900 -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint  ## and the long ones: an hour or more
-	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu" --jaxtyping-packages=codea1_jax,beartype.beartype
+	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu" --jaxtyping-packages=codea1_jax,typechecking.checked
 	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data="$(DATA)")
 
 # The tests on the datasets' own rows, which nothing else needs: DATA holds them.
