@@ -14,7 +14,7 @@ from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Wait
-from codea1_jax.models.compiled import Compiled, compiled
+from codea1_jax.models.compiled import newly_compiled
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
 from codea1_jax.runtime.interrupts import Interrupts
@@ -36,7 +36,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
     """
     questions = training.loader()
     questions.set_state(state.data)
-    total, first, before = training.total_steps, state.step + 1, compiled()
+    total, first = training.total_steps, state.step + 1
     with (
         Interrupts() as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
@@ -55,7 +55,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     run.checkpoints.check()
                     data = questions.get_state()
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
-                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data, before)
+                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, data)
                 if run.writes:
                     is_first = state.step == first
                     for line in chain(
@@ -64,7 +64,6 @@ def train(training: Training, state: State, run: RunDir) -> State:
                         () if is_first else compiling_advice(metrics),
                     ):
                         logger.warning("step %d: %s", state.step, line)
-                before = compiled()
                 progress.update(state.step, metrics)
         except Interrupted as asked:
             logger.info("%s: saving step %d", asked, state.step)
@@ -75,20 +74,14 @@ def train(training: Training, state: State, run: RunDir) -> State:
 
 
 def _learn_and_record(
-    training: Training,
-    state: State,
-    rollouts: StepRollouts,
-    run: RunDir,
-    interrupts: Interrupts,
-    data: Any,
-    before: Compiled,
+    training: Training, state: State, rollouts: StepRollouts, run: RunDir, interrupts: Interrupts, data: Any
 ) -> tuple[State, dict[str, float]]:
-    """As `learn`; `data` is the loader's place when the step is done, `before` what was compiled before it began."""
+    """As `learn`; `data` is the loader's place when the step is done."""
     # Made while the devices learn; written when the step has ended, because one that is dropped leaves no record.
     step = state.step + 1
     lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-    state, metrics = replace(state, data=data), metrics | compiled().since(before).metrics()
+    state, metrics = replace(state, data=data), metrics | newly_compiled()
     run.log("train", state.step, metrics)
     run.write_rollouts(state.step, lines.result())
     return state, metrics

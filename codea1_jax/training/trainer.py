@@ -24,7 +24,7 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.models.ahead import drop_waiting
-from codea1_jax.models.compiled import compiled
+from codea1_jax.models.compiled import newly_compiled
 from codea1_jax.run.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir
 from codea1_jax.run.summary import summarize
@@ -112,7 +112,8 @@ class Trainer:
 
     def __enter__(self) -> "Trainer":
         """Raises UserError for what cannot be used, SandboxUnavailable if there is no judge."""
-        self._started, self._compiled = time.perf_counter(), compiled()
+        self._started = time.perf_counter()
+        newly_compiled()  # what was compiled before is not the run's
         config, directory = self.config, self._directory
         check_run(config, resume=self._resume)  # before anything that takes time
         logger.info("%s: starting the judge and checking the questions", directory)
@@ -155,8 +156,8 @@ class Trainer:
             if run.resume_step is not None:
                 logger.info("%s: resumed from step %d", self._directory, state.step)
             ready = time.perf_counter()
+            figures = {BEFORE_TRAINING: ready - self._started, **newly_compiled()}
             if not run.figures("start"):  # else a run that is resumed
-                figures = {BEFORE_TRAINING: ready - self._started, **compiled().since(self._compiled).metrics()}
                 run.log("start", 0, figures)
             self._state = train(training, state, run)
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
