@@ -5,14 +5,13 @@ tests. All ways run such programs on the same number of processes at a time, in 
 of them. Takes less than half a minute on 2 idle cores. Ends with one line of JSON.
 """
 
-import argparse
 import itertools
 import json
 import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sandbox import Job, SandboxPool, Task
@@ -68,8 +67,8 @@ if __name__ == "__main__":
 """
 INPUTS = tuple("10\n" + 10 * f"20 {i}\n{' '.join(map(str, range(i, i + 20)))}\n" for i in range(16))
 
-
 SALTS = itertools.count()
+ROUNDS = 5
 
 
 def jobs(count: int) -> list[Job]:
@@ -81,81 +80,60 @@ def streams(count: int) -> list[Job]:
     return [Job(STREAM.format(salt=next(SALTS)), INPUTS, task=Task.STREAM) for _ in range(count)]
 
 
-def as_script(job: Job) -> str:
-    return job.program + "".join(f"print({call})\n" for call in job.calls)
+def run_each(runs: Iterable[tuple[Sequence[str], str, int]], processes: int) -> None:
+    """Commands, each with its standard input and the lines that it must print."""
 
-
-def run_each(command: Sequence[str], batch: Sequence[Job], processes: int) -> None:
-    def run(job: Job) -> None:
-        result = subprocess.run(command, input=as_script(job), capture_output=True, text=True, check=True)
-        assert result.stdout.count("\n") == len(job.calls)
+    def run(command: Sequence[str], text: str, lines: int) -> None:
+        result = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        assert result.stdout.count("\n") == lines
 
     with ThreadPoolExecutor(processes) as threads:
-        list(threads.map(run, batch))
+        list(threads.map(run, *zip(*runs, strict=True)))
 
 
-def run_streams(python: str, batch: Sequence[Job], processes: int) -> None:
-    def run(program: str, text: str) -> None:
-        result = subprocess.run([python, "-c", program], input=text, capture_output=True, text=True, check=True)
-        assert result.stdout.count("\n") == 10
-
-    with ThreadPoolExecutor(processes) as threads:
-        list(threads.map(run, *zip(*((job.program, text) for job in batch for text in job.calls), strict=True)))
+def as_scripts(command: Sequence[str], batch: Sequence[Job]) -> Iterator[tuple[Sequence[str], str, int]]:
+    for job in batch:
+        yield command, job.program + "".join(f"print({call})\n" for call in job.calls), len(job.calls)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def compare(pool: SandboxPool, workers: int) -> dict[str, list[float]]:
+    """Programs in a second by each way, of those that read standard input tests, round by round."""
+    python, cold, tests = str(find_interpreter().executable), plan_launch("nsjail", ()).arguments(0), len(INPUTS)
 
+    def run_streams() -> None:
+        run_each((([python, "-c", job.program], text, 10) for job in streams(3) for text in job.calls), workers)
 
-def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
-    plain = [str(find_interpreter().executable), "-"]
-    cold = plan_launch("nsjail", ()).arguments(0)
-    speeds: dict[str, list[float]] = {"judge": [], "plain_python": [], "cold_nsjail": []}
-    for _ in range(rounds):
-        speeds["judge"].append(200 / seconds(lambda: pool.execute(jobs(200))))
-        speeds["plain_python"].append(40 / seconds(lambda: run_each(plain, jobs(40), workers)))
-        speeds["cold_nsjail"].append(40 / seconds(lambda: run_each(cold, jobs(40), workers)))
+    ways: dict[str, tuple[int, Callable[[], object]]] = {
+        "judge": (200, lambda: pool.execute(jobs(200))),
+        "plain_python": (40, lambda: run_each(as_scripts([python, "-"], jobs(40)), workers)),
+        "cold_nsjail": (40, lambda: run_each(as_scripts(cold, jobs(40)), workers)),
+        "streams": (30 * tests, lambda: pool.execute(streams(30))),
+        "streams_plain_python": (3 * tests, run_streams),
+    }
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way, (count, work) in ways.items():
+            start = time.perf_counter()
+            work()
+            speeds[way].append(count / (time.perf_counter() - start))
     return speeds
-
-
-def compare_streams(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
-    python, tests = str(find_interpreter().executable), len(INPUTS)
-    speeds: dict[str, list[float]] = {"streams": [], "streams_plain_python": []}
-    for _ in range(rounds):
-        speeds["streams"].append(30 * tests / seconds(lambda: pool.execute(streams(30))))
-        speeds["streams_plain_python"].append(3 * tests / seconds(lambda: run_streams(python, streams(3), workers)))
-    return speeds
-
-
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    return statistics.median([first / second for first, second in zip(ours, theirs, strict=True)])
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    arguments.add_argument("--rounds", type=int, default=5)
-    chosen = arguments.parse_args()
-    with SandboxPool(workers=chosen.workers, backend="nsjail") as pool:
+    workers = os.cpu_count() or 1
+    with SandboxPool(workers=workers, backend="nsjail") as pool:
         pool.execute(jobs(20))
-        speeds = compare(pool, chosen.workers, chosen.rounds)
-        stream_speeds = compare_streams(pool, chosen.workers, chosen.rounds)
-    medians = {way: statistics.median(values) for way, values in speeds.items()}
-    print(
-        f"{'way':14}{'programs/s':>12}{'calls/s':>12}   ({chosen.workers} at a time, median of {chosen.rounds} rounds)"
-    )
+        speeds = compare(pool, workers)
+    medians = {way: statistics.median(each) for way, each in speeds.items()}
+    print(f"{workers} at a time, median of {ROUNDS} rounds")
     for way, speed in medians.items():
-        print(f"{way:14}{speed:12.1f}{64 * speed:12.0f}")
-    stream_medians = {way: statistics.median(values) for way, values in stream_speeds.items()}
-    ratios = {way: ratio(speeds["judge"], speeds[way]) for way in speeds if way != "judge"}
-    ratios["streams_plain_python"] = ratio(*stream_speeds.values())
-    for way, speed in stream_medians.items():
-        print(f"{way:22}{speed:8.0f}   tests/s")
+        print(f"{way:22}{speed:8.1f}   {'tests' if way.startswith('streams') else 'programs'}/s")
+    ratios = {}
+    for way in ("plain_python", "cold_nsjail", "streams_plain_python"):
+        ours = speeds["streams" if way.startswith("streams") else "judge"]
+        ratios[way] = statistics.median(first / second for first, second in zip(ours, speeds[way], strict=True))
     print("ratios:", ", ".join(f"{way} {value:.1f}" for way, value in ratios.items()))
-    figures = {"programs_per_second": medians, "tests_per_second": stream_medians}
-    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures}))
+    print(json.dumps({"bench": "sandbox", "ratios": ratios, "per_second": medians}))
 
 
 if __name__ == "__main__":

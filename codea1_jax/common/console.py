@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
+from typing import Any, SupportsFloat
 
 import rich.progress
 from rich.console import Console
@@ -155,11 +155,6 @@ def _make_bar(console: Console) -> rich.progress.Progress:
     )
 
 
-@runtime_checkable
-class ShowProgress(Protocol):
-    def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
-
-
 class ProgressLines:
     """How far a command is, as lines on standard error: for each new note, and where there is none, once in a while."""
 
@@ -185,7 +180,7 @@ class ProgressLines:
 
 
 @contextmanager
-def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[ShowProgress]:
+def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[Callable[..., None]]:
     """A bar on standard error, or lines unless that is a terminal, which also show what is reported as activity."""
     console = Console(stderr=True)
     if not console.is_terminal:

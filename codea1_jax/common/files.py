@@ -51,12 +51,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     Raises FileNotFoundError, and UserError naming the line if a finished line is not a JSON object.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
-    return [_parse_line(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
-
-
-def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
-    with blamed_on_file(f"{path}, line {number}"):
-        return _object(line)
+    found = []
+    for number, line in enumerate(lines[:-1], start=1):
+        with blamed_on_file(f"{path}, line {number}"):
+            found.append(_object(line))
+    return found
 
 
 def _object(text: str | bytes) -> dict[str, Any]:

@@ -12,7 +12,7 @@ for the model's name.
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,10 +82,7 @@ def _is_named(name: str, parts: tuple[str, ...]) -> bool:
 @cache
 def _compositions() -> dict[str, tuple[str, ...]]:
     """The parts of every preset that is composed by its name; the model's first, then the method's."""
-    return dict(_combinations())
-
-
-def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
+    composed: dict[str, tuple[str, ...]] = {}
     variants = [VARIANTS + path.stem for path in PRESETS.glob(f"{VARIANTS}*.yaml")]
     for model in (path.stem for path in PARTS.glob("models/*.yaml")):
         layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
@@ -94,10 +91,11 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
             named: dict[str, tuple[str, ...]] = {f"{model}/{method}": parts}
             changes = variants if model in MICROS else [*variants, f"recipes/{PAPER}"]
             named |= {f"{model}/{method}_{Path(change).name}": (*parts, change) for change in changes}
-            for name, composed in named.items():
-                yield name, composed
-                for layout in layouts:
-                    yield f"{name}{layout.removeprefix(model)}", (*composed, f"parts/hardware/{layout}")
+            composed |= named
+            for layout in layouts:
+                laid_out = f"parts/hardware/{layout}"
+                composed |= {f"{name}{layout.removeprefix(model)}": (*own, laid_out) for name, own in named.items()}
+    return composed
 
 
 def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -112,16 +112,8 @@ class Config(Section):
                     raise ValueError(
                         f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
                     )
-        return self
-
-    @model_validator(mode="after")
-    def _refills_by_verdicts_that_are_there(self) -> "Config":
         if self.train.refill and METHODS[self.method.name].supervised:
             raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _fits_adapters(self) -> "Config":
         if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
         return self

@@ -151,18 +151,9 @@ class TokenSums(NamedTuple):
     @classmethod
     def zero(cls, config: GRPOConfig) -> TokenSums:
         zero = jnp.zeros(())
-        return cls(
-            tokens=zero,
-            loss=zero,
-            kl=zero if config.kl_coef else None,
-            entropy=zero,
-            ratio=zero,
-            clipped_low=zero,
-            clipped_high=zero,
-            clipped_dual=zero,
-            outside=None if config.importance_cap is None else zero,
-            mismatch=Mismatch(*(zero for _ in Mismatch._fields)),
-        )
+        sums = cls(*(zero for _ in cls._fields[:-1]), mismatch=Mismatch(*(zero for _ in Mismatch._fields)))
+        sums = sums if config.kl_coef else sums._replace(kl=None)
+        return sums._replace(outside=None) if config.importance_cap is None else sums
 
     def merged(self, other: TokenSums) -> TokenSums:
         sums = jax.tree.map(jnp.add, self, other)

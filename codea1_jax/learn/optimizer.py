@@ -66,18 +66,13 @@ def learning_rate(step: int, config: OptimizerConfig, total_steps: int) -> float
 def state_shardings(
     model: Transformer, lora: LoRAConfig | None, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> PolicyState:
-    params = trained_shardings(model, lora, mesh)
-    return PolicyState(params, _moments_like(optimizer, trained_shapes(model, lora), params, mesh), replicated(mesh))
-
-
-def _moments_like(optimizer: optax.GradientTransformation, shapes: Params, shardings: Params, mesh: Mesh) -> Any:
-    return optax.tree.map_params(
-        optimizer,
-        lambda _, sharding: sharding,
-        jax.eval_shape(optimizer.init, shapes),
-        shardings,
-        transform_non_params=lambda _: replicated(mesh),
+    """Moments lie where their parameters do, all else everywhere."""
+    params, moments = trained_shardings(model, lora, mesh), jax.eval_shape(optimizer.init, trained_shapes(model, lora))
+    everywhere = replicated(mesh)
+    moments = optax.tree.map_params(
+        optimizer, lambda _, own: own, moments, params, transform_non_params=lambda _: everywhere
     )
+    return PolicyState(params, moments, everywhere)
 
 
 def initial_state(params: Params, optimizer: optax.GradientTransformation) -> PolicyState:

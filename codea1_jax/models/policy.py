@@ -35,12 +35,11 @@ def pretrained_policy(
     directory: Path,
     *,
     dtype: DTypeLike = jnp.float32,
-    param_dtype: DTypeLike = jnp.float32,
     remat: str = "none",
     attention: str = "auto",
     enable_thinking: bool | None = None,
 ) -> Policy:
-    model = Transformer(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
+    model = Transformer(read_config(directory), jnp.dtype(dtype), jnp.dtype(jnp.float32), remat, attention)
     return Policy(model, load_tokenizer(directory, enable_thinking))
 
 

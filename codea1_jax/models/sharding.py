@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import flax.linen as nn
@@ -63,6 +63,7 @@ def param_shardings(model: Transformer, mesh: Mesh | AbstractMesh) -> Params:
     return logical_shardings(logical_params(model), model.architecture, mesh)
 
 
+@cache  # finding them traces the model, which takes 50 ms
 def serving_shardings(model: Transformer, mesh: Mesh | AbstractMesh) -> Params:
     """As `param_shardings`, but split over `tensor` alone: decoding reads every parameter at every step, and must not
     fetch it from other devices each time."""

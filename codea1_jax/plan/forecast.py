@@ -145,8 +145,8 @@ def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> d
         taken = {Phase("score-old", policy): every[1:], **taken}
     calls: dict[Phase, Calls] = {}
     for phase, mini_batches in taken.items():
-        shapes = sum((Counter(mini.shapes) for mini in mini_batches), Counter[Shape]())
-        calls[phase] = Calls(shapes, pairs=sum(mini.pairs for mini in mini_batches))
+        shapes = sum((shapes for shapes, _ in mini_batches), Counter[Shape]())
+        calls[phase] = Calls(shapes, pairs=sum(pairs for _, pairs in mini_batches))
     calls[Phase("clear", policy)] = Calls({(): updates})
     packed = PACKED_SECONDS * sum(group.drawn for group in groups)
     calls[Phase("update", policy)] = Calls({(): updates}, host=packed)

@@ -74,31 +74,21 @@ def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
     return int(max(own + np.array(prompts)))
 
 
-@dataclass(frozen=True)
-class MiniBatch:
-    """What an optimizer update computes.
-
-    shapes: micro-batches by shape. pairs: of places that the flash kernels compute in a forward pass for one head, in
-    each micro-batch by the shard that has most; 0 without such kernels.
-    """
-
-    shapes: Mapping[Shape, int]
-    pairs: int
-
-
 @functools.lru_cache  # as above
 def simulate_packing(
     groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int, kernels: Kernels | None
-) -> tuple[MiniBatch, ...]:
+) -> tuple[tuple[Counter[Shape], int], ...]:
+    """Of each optimizer update its micro-batches by shape, and the pairs of places that flash kernels compute in a
+    forward pass for one head, in each micro-batch by the shard that has most; 0 without such kernels.
+    """
     each = max(1, -(-len(groups) // mini_batches))
     parts = (groups[start : start + each] for start in range(0, len(groups), each))
-    packed = [pack(_examples(part), packing, shards) for part in parts]
     return tuple(
-        MiniBatch(
+        (
             Counter(batch.tokens.shape for batch in batches),
             sum(computed_pairs(Sight(batch.segment_ids, batch.parents), kernels, shards) for batch in batches),
         )
-        for batches in packed
+        for batches in (pack(_examples(part), packing, shards) for part in parts)
     )
 
 

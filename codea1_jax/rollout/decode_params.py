@@ -42,18 +42,12 @@ def parts_to_move(model: Transformer, mesh: Mesh, params: Params) -> Params:
     def is_there(x: Any, sharding: NamedSharding) -> bool:
         return x.dtype == model.dtype and x.sharding.is_equivalent_to(sharding, x.ndim)
 
-    shardings: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    shardings: Params = serving_shardings(model, mesh)  # pyright: ignore[reportArgumentType]  flax modules are hashable
     return {
         name: part
         for name, part in params.items()
         if name == "layers" or not all(jax.tree.leaves(jax.tree.map(is_there, part, shardings[name])))
     }
-
-
-@cache
-def _shardings(model: Transformer, mesh: Mesh) -> Params:
-    """Kept, because finding them traces the model, which takes 50 ms."""
-    return serving_shardings(model, mesh)
 
 
 @cache
@@ -89,7 +83,7 @@ def _transposes(mesh: Mesh) -> bool:
 
 
 def _decode_shardings(model: Transformer, mesh: Mesh) -> Params:
-    stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
+    stacked: Params = serving_shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
     if _transposes(mesh):
         layer = _transpose_kernels(layer, _of_transposed)

@@ -122,10 +122,6 @@ class Schedule:
     def busy(self) -> bool:
         return bool(self._active.any())
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._waiting) or any(shard.waiting for shard in self._shards)
-
     def _decoded(self) -> np.ndarray:
         """Which rows the next block decodes, by its own numbers: those in use, and others that fill the bucket."""
         in_use = self._active.reshape(len(self._shards), -1)

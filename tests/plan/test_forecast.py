@@ -11,7 +11,7 @@ from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SEC
 from codea1_jax.plan.compiler import Compiled, ProgramName
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.plan.planned_run import make_planned_run
-from codea1_jax.plan.simulation import MiniBatch, simulate_packing, simulate_sampling
+from codea1_jax.plan.simulation import simulate_packing, simulate_sampling
 from codea1_jax.plan.workload import Group, Load, Phase, draw_groups, sampling_loads
 
 LOAD = Load("test", "test", prompts=2000, samples=8, prompt=8192, response=4096)
@@ -45,10 +45,10 @@ def test_mini_batches_are_packed_by_themselves():
     packing = PackingConfig(row_length=32, micro_batch_tokens=32, logit_chunk=32)
     groups = (Group(20, (13,)),) * 4  # a sequence fills a row
     one_row, two_rows = (1, 32), (2, 32)
-    assert simulate_packing(groups, 2, packing, 1, None) == (MiniBatch({one_row: 2}, 0),) * 2
-    assert simulate_packing(groups, 2, packing, 2, None) == (MiniBatch({two_rows: 1}, 0),) * 2
+    assert simulate_packing(groups, 2, packing, 1, None) == (({one_row: 2}, 0),) * 2
+    assert simulate_packing(groups, 2, packing, 2, None) == (({two_rows: 1}, 0),) * 2
     four_of_seven_tokens = (Group(2, (3, 3)),) * 4
-    assert simulate_packing(four_of_seven_tokens, 1, packing, 1, None) == (MiniBatch({(1, 32): 1}, 0),)
+    assert simulate_packing(four_of_seven_tokens, 1, packing, 1, None) == (({(1, 32): 1}, 0),)
 
 
 def test_attention_is_of_the_blocks_in_which_something_is_seen():
@@ -56,9 +56,9 @@ def test_attention_is_of_the_blocks_in_which_something_is_seen():
     # A row of four blocks, a prompt and two responses, each of one block; and one of two, a prompt and one response.
     groups = (Group(512, (513, 513)), Group(512, (513,)))
     (mini,) = simulate_packing(groups, 1, packing, 1, flash_tpu)
-    assert mini == MiniBatch({(1, 2048): 1, (1, 1024): 1}, (4 + 2 + 2 + 1) * 512**2)  # diagonals, prompts
+    assert mini == ({(1, 2048): 1, (1, 1024): 1}, (4 + 2 + 2 + 1) * 512**2)  # diagonals, prompts
     (together,) = simulate_packing(groups, 1, packing, 2, flash_tpu)
-    assert together == MiniBatch({(2, 2048): 1}, (4 + 2) * 512**2)  # by the device with the longer row
+    assert together == ({(2, 2048): 1}, (4 + 2) * 512**2)  # by the device with the longer row
     # Prompts of 512 and 256 tokens in a row of 1,024, whose blocks are of 512; none sees the other's.
     capacity = for_slots(2, 1, (1024,), (32,), block=32, prefill_tokens=1024)
     prefilled = simulate_sampling((Group(513, (1,)), Group(257, (1,))), capacity, flash_tpu)
