@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from codea1_jax.runtime.xla_flags import known_flags
+from xla_flags import known_flags
 
 # For the processes that tests start; a plugin of pytest's may have imported JAX in this one. Compiling is what tests
 # spend their time on.

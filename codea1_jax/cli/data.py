@@ -16,7 +16,6 @@ from data_pipeline.prepare import prepare
 from data_pipeline.sources import RECIPES, Recipe
 from sandbox import Limits, SandboxPool
 
-DATASETS = ("kodcode", "code_contests", "code_contests_plus", "taco", "apps", "deepcoder", "problems")
 DIFFICULTIES = ("easy", "medium", "medium_hard", "hard", "very_hard", "introductory", "interview", "competition")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 
@@ -24,7 +23,7 @@ OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a sec
 def add(parser: argparse.ArgumentParser) -> None:
     data = parser.add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
-    prepare.add_argument("dataset", choices=DATASETS, help="a dataset of the Hub, or problems: your own")
+    prepare.add_argument("dataset", choices=tuple(RECIPES), help="a dataset of the Hub, or problems: your own")
     prepare.add_argument(
         "--source",
         help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default: the dataset's own there",

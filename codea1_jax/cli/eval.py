@@ -34,7 +34,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
     _add_source(code, _PROGRAMS)
     _add_count(code, "programs", 32)
-    _add_choice(code)
+    code.add_argument(
+        "--difficulty", action="append", metavar="NAME", help="problems that are rated so; may be repeated"
+    )
+    for name, which in (("since", "first"), ("until", "last")):
+        code.add_argument(
+            f"--{name}", type=_day, metavar="DAY", help=f"the {which} day of publication, such as 2024-08-31"
+        )
     _add_limits(code)
     _add_common(code, _code)
 
@@ -73,16 +79,6 @@ def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "")
 
 def _add_count(parser: argparse.ArgumentParser, drawn: str, default: int) -> None:
     parser.add_argument("--n", type=positive, default=default, help=f"{drawn} drawn per problem; default: %(default)s")
-
-
-def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--difficulty", action="append", metavar="NAME", help="problems that are rated so; may be repeated"
-    )
-    for name, which in (("since", "first"), ("until", "last")):
-        parser.add_argument(
-            f"--{name}", type=_day, metavar="DAY", help=f"the {which} day of publication, such as 2024-08-31"
-        )
 
 
 def _day(text: str) -> date:

@@ -96,12 +96,10 @@ def with_own_questions(config: Config) -> tuple[Config, str]:
     if data.source != "micro" and not Path(data.source).exists():
         paper = f"steps of a run on {data.limit or QUESTIONS:,} of the paper's questions; {data.source} is not here"
         return config, paper
-    counts = count_questions(config)
-    own = {"limit": counts.train, "heldout_problems": counts.heldout}
-    return (
-        config.model_copy(update={"data": data.model_copy(update=own)}),
-        f"steps of a run on {counts.train:,} questions of {data.source}, {counts.heldout} held out",
-    )
+    train, heldout = count_questions(config)
+    own = data.model_copy(update={"limit": train, "heldout_problems": heldout})
+    counted_from = f"steps of a run on {train:,} questions of {data.source}, {heldout} held out"
+    return config.model_copy(update={"data": own}), counted_from
 
 
 def _search(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:

@@ -140,7 +140,7 @@ def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
 
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
-    with progress_bar("commands done:", total=len(commands), done=sum(each.finished for each in commands)) as show:
+    with progress_bar("commands done:") as show:
 
         def on_progress(done: int, running: Sequence[Command]) -> None:
             show(done, len(commands), ", ".join(command.directory.name for command in running))

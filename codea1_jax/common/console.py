@@ -180,7 +180,7 @@ class ProgressLines:
 
 
 @contextmanager
-def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[Callable[..., None]]:
+def progress_bar(title: str) -> Iterator[Callable[..., None]]:
     """A bar on standard error, or lines unless that is a terminal, which also show what is reported as activity."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -196,7 +196,7 @@ def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iter
         rich.progress.TextColumn("{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
     with rich.progress.Progress(*columns, console=console, expand=True) as bar:
-        task, stage = bar.add_task(title, total=total, completed=done, note=""), _Stage(time.monotonic, QUIET_SECONDS)
+        task, stage = bar.add_task(title, total=None, note=""), _Stage(time.monotonic, QUIET_SECONDS)
 
         def show(done: int, total: int, note: str = "", /) -> None:
             stage.begin(f"{note} {total}", done)  # something else that is counted has a rate of its own

@@ -96,13 +96,13 @@ def _benchmarks(config: Config) -> str:
 
 def _schedule(config: Config) -> Iterator[Finding]:
     try:
-        counts = count_questions(config)
+        train, heldout = count_questions(config)
     except UserError as error:
         yield Finding("schedule", False, str(error), "what is wrong with a file: codea1 data validate FILE")
         return
-    steps, a_step = config.train.total_steps(counts.train), config.train.questions
-    questions = f"{counted(counts.train, 'question')} to train on, {counts.heldout} held out"
+    steps, a_step = config.train.total_steps(train), config.train.questions
+    questions = f"{counted(train, 'question')} to train on, {heldout} held out"
     detail = f"{questions}; {counted(steps, 'step')} of {a_step}"
-    yield Finding("schedule", counts.train >= a_step, detail, f"train.questions={counts.train}, or more questions")
-    for line in schedule_advice(config, counts.train, counts.heldout):
+    yield Finding("schedule", train >= a_step, detail, f"train.questions={train}, or more questions")
+    for line in schedule_advice(config, train, heldout):
         yield Finding("advice", None, line)

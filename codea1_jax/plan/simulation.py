@@ -95,16 +95,12 @@ def simulate_packing(
 def _examples(groups: Sequence[Group]) -> list[Example]:
     # A prompt of its own for each group: the packer shares equal ones.
     prompts = [range(number, number + int(group.prompt)) for number, group in enumerate(groups)]
+    # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
     return [
-        _example(prompt, int(response))
+        Example(prompt, array("i", bytes(4 * int(response))), array("f", [1.0]) * int(response))
         for prompt, group in zip(prompts, groups, strict=True)
         for response in group.responses
     ]
-
-
-def _example(prompt: range, response: int) -> Example:
-    # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
-    return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)
 
 
 def computed_pairs(sight: Sight, kernels: Kernels | None, batch_shards: int) -> int:

@@ -35,7 +35,8 @@ def conclusion(plan: Plan) -> list[str]:
     whole = plan.whole
     hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
     return [
-        f"fits {plan.hardware.name}: at most {_peak(plan)} of {_gib(plan.hardware.chip.memory)} GiB per chip in use",
+        f"fits {plan.hardware.name}: at most {_gib(_peak(plan))} of {_gib(plan.hardware.chip.memory)} GiB per chip "
+        "in use",
         least,
         f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
         "estimates and assumed efficiencies, never measured on a device; "
@@ -60,8 +61,8 @@ def summary(preset: str, plans: Plans) -> list[str]:
     ]
 
 
-def _peak(plan: Plan) -> str:
-    return _gib(max(row.memory or 0 for row in plan.rows))
+def _peak(plan: Plan) -> int:
+    return max(row.memory or 0 for row in plan.rows)
 
 
 def _gib(size: int | float) -> str:
@@ -73,7 +74,7 @@ def planned(plan: Plan) -> Planned:
     return Planned(
         hardware=plan.hardware.name,
         fits=plan.fits,
-        memory=round(max(row.memory or 0 for row in plan.rows) / GIB, 2),
+        memory=round(_peak(plan) / GIB, 2),
         available=round(plan.hardware.chip.memory / GIB, 2),
         fullest=str(fullest.phase),
         seconds=round(plan.floor, 1),

@@ -95,7 +95,8 @@ def run_all(commands: Iterable[Command], at_once: int, on_progress: OnProgress) 
     try:
         while waiting or running:
             for share in range(at_once):
-                if share not in running and (ready := _first_ready(waiting)):
+                ready = next((each for each in waiting if all(needed.finished for needed in each.needs)), None)
+                if share not in running and ready is not None:
                     waiting.remove(ready)
                     running[share] = (ready, _start(ready, shares[share]))
             under_way = [command for command, _ in running.values()]
@@ -113,10 +114,6 @@ def run_all(commands: Iterable[Command], at_once: int, on_progress: OnProgress) 
 def _shares(cores: Sequence[int], count: int) -> list[str]:
     hands = [cores[i::count] or [cores[i % len(cores)]] for i in range(count)]
     return [",".join(map(str, hand)) for hand in hands]
-
-
-def _first_ready(waiting: Sequence[Command]) -> Command | None:
-    return next((command for command in waiting if all(needed.finished for needed in command.needs)), None)
 
 
 def _start(command: Command, cores: str) -> subprocess.Popen[bytes]:

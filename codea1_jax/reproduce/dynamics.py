@@ -3,16 +3,12 @@ from pathlib import Path
 from statistics import fmean
 
 from codea1_jax.common.files import read_lines
-from codea1_jax.reproduce.experiments import DYNAMICS, Table, TableRow
+from codea1_jax.reproduce.experiments import DYNAMICS, Table
 from codea1_jax.reproduce.results import Cell, Line, Result, mean
 from codea1_jax.run.telemetry import METRICS_FILE
 
 COUNTS = ("tokens", "book/added", "book/removed")  # all other metrics are shares
 SHARE = 5  # the beginning and the end of a run are this part of its steps
-
-
-def _runs(row: TableRow, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
-    return [_read_steps(run.directory) for seed in seeds if (run := row.run(seed)) is not None]
 
 
 def _read_steps(directory: Path) -> list[dict[str, float]]:
@@ -41,6 +37,6 @@ def ends(table: Table, seeds: Sequence[int]) -> Result:
 
     lines = []
     for row in table.rows:
-        runs = _runs(row, seeds)
+        runs = [_read_steps(run.directory) for seed in seeds if (run := row.run(seed)) is not None]
         lines.append(Line(row.name, tuple(cell(runs, key) for key in DYNAMICS.values())))
     return Result(table.name, table.title, table.columns, tuple(lines), tuple(seeds), "the first fifth of the steps")

@@ -122,22 +122,16 @@ def _cache_maker(shapes: Cache) -> Callable[[], Cache]:
     return jax.jit(zeros, out_shardings=jax.tree.map(lambda x: x.sharding, shapes))
 
 
-def _packed_key_values(model: Transformer, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
-    attend = prefill_attention(
-        Sight.within(packed.segments), choose_kernel(model.attention, model.dtype, model.architecture.head_dim)
-    )
-    nothing = (None,) * model.architecture.num_layers
-    inputs = packed.tokens, packed.positions, attend, nothing
-    _, key_values = cast("tuple[Array, Any]", model.apply({"params": params}, *inputs))
-    return tuple(KeyValues(*layer) for layer in key_values)
-
-
 @partial(jax.jit, static_argnames=("model", "mesh"))
 def prompt_pages(model: Transformer, mesh: Mesh, params: Params, packed: PackedPrompts) -> Cache:
     """The pages of packed prompts, in the order of `packed.pages`: of every layer [new, kv_heads, block, head_dim]."""
-    block = packed.tokens.shape[1] // packed.pages.shape[1]
+    block, shape = packed.tokens.shape[1] // packed.pages.shape[1], model.architecture
     with using(mesh):
-        return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, packed))
+        kernel = choose_kernel(model.attention, model.dtype, shape.head_dim)
+        attend = prefill_attention(Sight.within(packed.segments), kernel)
+        inputs = packed.tokens, packed.positions, attend, (None,) * shape.num_layers
+        _, key_values = cast("tuple[Array, Any]", model.apply({"params": params}, *inputs))
+        return tuple(as_pages(KeyValues(*layer), block) for layer in key_values)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")

@@ -109,10 +109,6 @@ class RunDir:
         if self.writes:
             write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
-    def read_summary(self) -> dict[str, Any] | None:
-        path = self.path / SUMMARY_FILE
-        return json.loads(path.read_text()) if path.exists() else None
-
     def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
         """Starts saving all training state. Raises CheckpointError; earlier checkpoints stay good."""
         content = {"state": document, "config": self._config.model_dump(mode="json"), "metrics": [*self._lines]}

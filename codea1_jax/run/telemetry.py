@@ -59,11 +59,9 @@ def rollout_lines(records: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
 
 
-def write_rollouts(run_dir: Path, step: int, lines: str) -> Path:
-    """Records a step's rollouts, as `rollout_lines` made them, and returns the file."""
-    path = rollouts_path(run_dir, step)
-    write_atomically(path, lines)
-    return path
+def write_rollouts(run_dir: Path, step: int, lines: str) -> None:
+    """Records a step's rollouts, as `rollout_lines` made them."""
+    write_atomically(rollouts_path(run_dir, step), lines)
 
 
 # --- metrics --------------------------------------------------------------------------------------
@@ -77,10 +75,6 @@ def as_line(kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[s
         logger.warning("step %d: not finite: %s", step, ", ".join(wrong))
     recorded = {name: None if name in wrong else value for name, value in figures.items()}
     return {"kind": kind, "step": step, "time": time.time(), **recorded}
-
-
-def figures_of(line: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
 
 
 class Metrics:
@@ -112,7 +106,8 @@ class Metrics:
             self._file.flush()
             os.fsync(self._file.fileno())
         if self._wandb is not None:
-            self._wandb.log(figures_of(line), step=line["step"])
+            figures = {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
+            self._wandb.log(figures, step=line["step"])
 
     def close(self) -> None:
         with suppress(OSError):  # every line is on disk, unless writing it has failed and was reported

@@ -16,9 +16,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.runtime.devices import is_shortage, tpus
-from codea1_jax.runtime.xla_flags import known_flags
 
 HEARTBEAT_SECONDS = 30  # a host that is silent for that long is dead
+IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 class HostLost(OSError):
@@ -58,8 +58,7 @@ def _connect(coordinator: str | None, count: int | None, index: int | None) -> N
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
         # them by their order, then aborts with a mismatch of sizes.
-        in_order = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
-        os.environ["XLA_FLAGS"] = " ".join([*os.environ.get("XLA_FLAGS", "").split(), *in_order])
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {IN_ORDER}"
     jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
     try:
         jax.distributed.initialize(

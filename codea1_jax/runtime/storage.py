@@ -40,7 +40,8 @@ def check_writable(directory: str) -> None:
     try:
         probe = epath.Path(directory) / name
         probe.write_text("")
-        _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
+        spec = {"driver": "gcs", "bucket": bucket}
+        tensorstore.KvStore.open(spec).result().write(f"{folder.rstrip('/')}/{name}", b"").result()
         probe.unlink()
     except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
         raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_FIX}") from error
@@ -59,8 +60,3 @@ def check_shared(directory: str) -> None:
             f"checkpoint.directory: {directory} is not shared by all hosts; set it to gs://bucket/path or to a "
             "directory that every host mounts"
         )
-
-
-def _try_tensorstore(bucket: str, name: str) -> None:
-    spec = {"driver": "gcs", "bucket": bucket}
-    tensorstore.KvStore.open(spec).result().write(name, b"").result()

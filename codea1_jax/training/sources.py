@@ -1,7 +1,6 @@
 """What a run reads its questions from: whether it is there, and the command that creates it where it is not."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import data_pipeline
 from codea1_jax.common.errors import UserError
@@ -38,13 +37,9 @@ def sources_of(data: DataConfig) -> tuple[Source, ...]:
     return tuple(found)
 
 
-class QuestionCounts(NamedTuple):
-    train: int
-    heldout: int
-
-
-def count_questions(config: Config) -> QuestionCounts:
-    """The questions of a run, including those that it refuses later: a reference that fails, or a prompt too long.
+def count_questions(config: Config) -> tuple[int, int]:
+    """The questions that a run trains on, and those that it holds out, including those that it refuses later: a
+    reference that fails, or a prompt too long.
 
     Raises UserError for a source that cannot be read.
     """
@@ -57,7 +52,7 @@ def count_questions(config: Config) -> QuestionCounts:
         if METHODS[config.method.name].needs_golden_tests and data.golden_tests is None:
             problems = tuple(problem for problem in problems if problem.golden_tests)
         train, heldout = len(problems), len(held_out)
-    return QuestionCounts(min(train, data.limit or train), heldout)
+    return min(train, data.limit or train), heldout
 
 
 def load_problems(source: str, key: str = "data.source") -> Loaded:

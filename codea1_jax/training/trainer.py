@@ -237,6 +237,6 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
 
 def _conclude(run: RunDir, seconds: Mapping[str, float], samples: int, *, had_ended: bool) -> None:
     """Writes the run's results; the summary of a run that had ended before stays as it is."""
-    if not (had_ended and run.read_summary() is not None):
+    if not (had_ended and (run.path / SUMMARY_FILE).exists()):
         run.write_summary(summarize(run.figures("eval"), seconds, samples))
     build_report([run.path])

@@ -5,11 +5,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from xla_flags import known_flags
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.plan.assumptions import EFFICIENCY
 from codea1_jax.plan.kernels import Kernel, expected_seconds, find_kernels
-from codea1_jax.runtime.xla_flags import known_flags
 
 
 def shape(*sizes):

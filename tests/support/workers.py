@@ -12,10 +12,7 @@ from typing import Any
 
 from tiny_run import ROOT, start_script
 
-from codea1_jax.runtime.xla_flags import known_flags
-
-# As `hosts.join` does: else each process may start collectives in another order, which gloo pairs by their order.
-IN_ORDER = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
+from codea1_jax.runtime.join import IN_ORDER
 
 
 def flags_for(devices: int) -> str:
@@ -25,7 +22,7 @@ def flags_for(devices: int) -> str:
 
 def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
     """Starts one process with that many virtual devices."""
-    flags, path = " ".join([flags_for(devices), *IN_ORDER]), f"{ROOT}:{ROOT / 'tests' / 'support'}"
+    flags, path = f"{flags_for(devices)} {IN_ORDER}", f"{ROOT}:{ROOT / 'tests' / 'support'}"
     return start_script(str(script), *arguments, XLA_FLAGS=flags, PYTHONPATH=path)
 
 

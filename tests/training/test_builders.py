@@ -174,15 +174,15 @@ def test_questions_are_counted_as_they_are_parted():
     for overrides in (["data.heldout_share=0.5"], ["data.heldout_share=0.5", "data.limit=2"], ["data.heldout_share=0"]):
         config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *overrides])
         questions, counts = questions_of(*overrides), count_questions(config)
-        assert (len(questions.train), len(questions.heldout)) == (counts.train, counts.heldout)
+        assert (len(questions.train), len(questions.heldout)) == counts
 
 
 def test_a_plan_is_of_the_questions_that_are_here_and_says_whose_it_counts():
     config = load(Config, "1.5b/a1_h100x1", [f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0.5"])
     own, words = with_own_questions(config)
     counts = count_questions(config)
-    assert (own.data.limit, own.data.heldout_problems) == (counts.train, counts.heldout)
-    assert words.startswith(f"steps of a run on {counts.train} questions of ")
+    assert (own.data.limit, own.data.heldout_problems) == counts
+    assert words.startswith(f"steps of a run on {counts[0]} questions of ")
     paper = load(Config, "1.5b/a1_h100x1", ["data.source=absent"])
     assert with_own_questions(paper) == (paper, "steps of a run on 9,688 of the paper's questions; absent is not here")
 

@@ -83,7 +83,7 @@ class Rehearsal:
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
         policies = METHODS[self.config.method.name].policies
         return [
-            ("data", self._data),
+            ("data", lambda: check_sources(self.config.data)),
             ("mesh", self._mesh),
             ("model", self._models),
             ("settings", self._settings),
@@ -95,9 +95,6 @@ class Rehearsal:
         ]
 
     # --- before anything runs -----------------------------------------------------------------------------
-
-    def _data(self) -> str:
-        return check_sources(self.config.data)
 
     def _mesh(self) -> str:
         sizes = self.config.mesh.shape(self.devices)

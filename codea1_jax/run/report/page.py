@@ -53,7 +53,7 @@ def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_s
     if not run_dirs:
         raise ValueError("a report needs at least one run directory")
     runs = read_runs(run_dirs, ROLLOUT_BYTES)
-    path = out or _default_path(run_dirs)
+    path = out or (run_dirs[0] / "report.html" if len(run_dirs) == 1 else run_dirs[0].parent / "comparison.html")
     write_atomically(path, render(runs, refresh_seconds))
     return path
 
@@ -94,10 +94,6 @@ def embed_json(value: Mapping[str, Any]) -> str:
     """JSON that is safe inside a script element: ASCII, without `<`, `>` or `&`, and equal when parsed."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-
-
-def _default_path(run_dirs: Sequence[Path]) -> Path:
-    return run_dirs[0] / "report.html" if len(run_dirs) == 1 else run_dirs[0].parent / "comparison.html"
 
 
 def _asset(name: str) -> str:
