@@ -26,8 +26,8 @@ from codea1_jax.cli._runtime import (
     DONE,
     FAILED,
     STOPPED,
-    ctrl_c_after_imports,
     leave_out_absent_accelerators,
+    stopped_after_imports,
     use_gpus_as_planned,
 )
 from codea1_jax.common.errors import Interrupted, UserError
@@ -57,7 +57,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_after_imports():
+    with redirect_stdout(cast(TextIO, Output(sys.stdout))), stopped_after_imports():
         try:
             return _run(sys.argv[1:] if arguments is None else arguments)
         except UserError as error:

@@ -21,27 +21,21 @@ _GPU_MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 @contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Inside it, SIGTERM raises KeyboardInterrupt, unless another handler is installed."""
-    before = signal.signal(signal.SIGTERM, _stop_after_imports)
+def stopped_after_imports() -> Iterator[None]:
+    """Inside it, Ctrl-C and SIGTERM raise KeyboardInterrupt, after imports, in which native modules crash or
+    lose it, and after a garbage collection.
+    """
+    before = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    # nohup ignores some, and whoever calls this from Python may handle them.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    numbers = [each for each, handler in before.items() if in_main_thread and signal.getsignal(each) == handler]
+    for number in numbers:
+        signal.signal(number, _stop_after_imports)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def ctrl_c_after_imports() -> Iterator[None]:
-    """Inside it, Ctrl-C waits for imports, in which native modules crash or lose it, and for garbage collection."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield  # nohup ignores it, and whoever calls this from Python may handle it
-        return
-    signal.signal(signal.SIGINT, _stop_after_imports)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        for number in numbers:
+            signal.signal(number, before[number])
 
 
 def _stop_after_imports(number: int, frame: FrameType | None) -> None:

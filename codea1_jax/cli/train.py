@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
-from codea1_jax.cli._runtime import DONE, sigterm_as_ctrl_c
+from codea1_jax.cli._runtime import DONE
 
 if TYPE_CHECKING:
     from codea1_jax.config import Config
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
 
     check_sources(config.data)  # before the other hosts are waited for
     hosts = config.hosts
-    with sigterm_as_ctrl_c(), joined(hosts.coordinator, hosts.count, hosts.index):
+    with joined(hosts.coordinator, hosts.count, hosts.index):
         _train(config, Path(options.preset).stem, resume=options.resume)
     return DONE
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
+from codea1_jax.common.chips import GIB
 from codea1_jax.common.errors import UserError
 from codea1_jax.runtime.devices import DeviceUnavailable, start_devices, tpus
 from sandbox.host.doctor import Finding
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from codea1_jax.config import HostsConfig
 
 DISTRIBUTION = "codea1-jax"
-GIB = 2**30
 _REPORTED = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
 _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
 

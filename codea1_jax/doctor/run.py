@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from codea1_jax.common.chips import find_hardware
+from codea1_jax.common.chips import GIB, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
-from codea1_jax.doctor.host import GIB, Devices, find_disk
+from codea1_jax.doctor.host import Devices, find_disk
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.weights import INDEX, SINGLE, SMALL_FILES, resolve
 from codea1_jax.plan.memory import saved

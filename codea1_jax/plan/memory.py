@@ -23,20 +23,19 @@ MOMENTS_BYTES = 8  # AdamW's two, in float32, of what is trained
 class StateBytes:
     """Bytes, over all devices, of a run's state.
 
-    policies: what is trained of them. references: of single policies, as they started. shared: the policy at
-    step 0, if a run needs it: LoRA's base, or a reference.
+    policies: what is trained of them, and their own references. shared: the policy at step 0, if a run needs it: LoRA's
+    base, or a reference.
     """
 
     policies: int
     moments: int
-    references: int
     shared: int
 
 
 def state_bytes(config: Config, shapes: Mapping[str, Architecture]) -> StateBytes:
     """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
     learning = Learning(config)
-    policies, moments, references, shared = 0, 0, 0, {}
+    policies, moments, shared = 0, 0, {}
     for name in learning.sections:
         model, shape, lora = config.models[name], shapes[name], config.lora
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
@@ -44,22 +43,22 @@ def state_bytes(config: Config, shapes: Mapping[str, Architecture]) -> StateByte
         policies += 4 * trained
         moments += trained * MOMENTS_BYTES
         if learning.has_own_reference(name):
-            references += frozen
+            policies += frozen
         if learning.keeps_initial_weights(name):
             shared[model.model_dump_json()] = frozen  # once for policies of one model
-    return StateBytes(policies, moments, references, sum(shared.values()))
+    return StateBytes(policies, moments, sum(shared.values()))
 
 
 def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
     """Bytes of a checkpoint, except for the mistake book. LoRA's base is loaded again from where it came."""
     state = state_bytes(config, shapes)
-    return state.policies + state.moments + state.references + (state.shared if config.lora is None else 0)
+    return state.policies + state.moments + (state.shared if config.lora is None else 0)
 
 
 def resident(run: PlannedRun) -> float:
     state = state_bytes(run.config, run.shapes)
     moments = 0 if run.config.offload.optimizer else state.moments
-    return (state.policies + moments + state.references + state.shared) / run.shards
+    return (state.policies + moments + state.shared) / run.shards
 
 
 def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float]:

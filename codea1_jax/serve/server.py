@@ -62,26 +62,21 @@ class Ports:
     grpc: int
 
 
+@dataclass(eq=False)
 class Server:
     """A policy at an address, until stopped.
 
     grace: seconds that requests in progress have after `stop`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        policy: Policy,
-        params: Params,
-        capacity: Capacity,
-        address: Address,
-        grace: float = 10.0,
-    ) -> None:
-        self._name = name
-        self._policy, self._params = policy, params
-        self._capacity = capacity
-        self._address = address
-        self._grace = grace
+    name: str
+    policy: Policy
+    params: Params
+    capacity: Capacity
+    address: Address
+    grace: float = 10.0
+
+    def __post_init__(self) -> None:
         self._stopped = asyncio.Event()
         self._failure: Exception | None = None
 
@@ -94,7 +89,7 @@ class Server:
 
         Raises OSError where the address is not available, and what the engine raised if it failed.
         """
-        self._address.check_free()  # grpc itself would log it and give no reason
+        self.address.check_free()  # grpc itself would log it and give no reason
         loop = asyncio.get_running_loop()
 
         def on_failure(error: Exception) -> None:
@@ -113,7 +108,7 @@ class Server:
 
     def _batcher(self, on_failure: Callable[[Exception], object]) -> Batcher:
         """A batcher with every program compiled that requests can need, unless stopped meanwhile."""
-        capacity, model, tokenizer = self._capacity, self._policy.model, self._policy.tokenizer
+        capacity, model, tokenizer = self.capacity, self.policy.model, self.policy.tokenizer
         limits = Limits(
             prompt=capacity.prompt_buckets[-1],
             response=capacity.response_buckets[-1],
@@ -123,7 +118,7 @@ class Server:
             characters=capacity.prompt_buckets[-1] * max(map(len, tokenizer.hf.get_vocab())),
         )
         sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
-        batcher = Batcher(sampler, self._params, tokenizer, limits, on_failure)
+        batcher = Batcher(sampler, self.params, tokenizer, limits, on_failure)
         with progress_bar("compiling") as show:
             for done, programs in batcher.compile_all():
                 show(done, programs)
@@ -133,8 +128,8 @@ class Server:
         return batcher
 
     async def _serve(self, batcher: Batcher, ready: Callable[[Ports], None]) -> None:
-        address, grace = self._address, self._grace
-        app = make_app(self._name, batcher, address.token)
+        address, grace = self.address, self.grace
+        app = make_app(self.name, batcher, address.token)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
             async with listening(app, address.host, address.http_port, grace) as (_, http_port):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from codea1_jax.cli._runtime import ctrl_c_after_imports
+from codea1_jax.cli._runtime import stopped_after_imports
 
 SLOW = """
 import time
@@ -23,7 +23,7 @@ complete = True
 def test_ctrl_c_waits_for_the_import_that_is_under_way(tmp_path, monkeypatch):
     (tmp_path / "slow_to_import.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+    with pytest.raises(KeyboardInterrupt), stopped_after_imports():
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         importlib.import_module("slow_to_import")
         time.sleep(100)
@@ -40,7 +40,7 @@ def test_ctrl_c_is_not_lost_in_a_callback_of_the_garbage_collection():
     told: list[str] = []
     gc.collect()  # what an earlier test left: Python drops what its finalizers raise
     try:
-        with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+        with pytest.raises(KeyboardInterrupt), stopped_after_imports():
             gc.callbacks.append(collected)  # not before: another collection could take the only signal
             gc.collect()
             time.sleep(100)
@@ -50,7 +50,7 @@ def test_ctrl_c_is_not_lost_in_a_callback_of_the_garbage_collection():
 
 def test_ctrl_c_is_immediate_otherwise_and_as_before_afterwards():
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+    with pytest.raises(KeyboardInterrupt), stopped_after_imports():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(100)
     assert signal.getsignal(signal.SIGINT) is before
@@ -59,7 +59,7 @@ def test_ctrl_c_is_immediate_otherwise_and_as_before_afterwards():
 def test_a_handler_of_the_caller_stays(monkeypatch):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with ctrl_c_after_imports():
+        with stopped_after_imports():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
