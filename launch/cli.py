@@ -84,7 +84,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _step(options: argparse.Namespace) -> Step:
-    """The step that is asked for. Raises Refused or UserError if the options contradict or lack something."""
     if not _NAME.fullmatch(options.name):
         raise Refused(f"{options.name}: a name has up to 40 lower-case letters, digits and hyphens, a letter first")
     if options.preset is None and options.step in ("check", "start", "up"):

@@ -227,10 +227,7 @@ class CloudTPU:
         return retry(lambda: read_state(ask(self._describe())), self.options.poll)
 
     def _follow(self) -> frozenset[str]:
-        """Shows the log until training has ended on all workers. Returns how it ended.
-
-        Raises LaunchError if workers stay unreachable.
-        """
+        """Shows the log until training has ended on all workers. Returns how it ended."""
         followed, misses = False, 0
         while True:
             followed = followed or try_run(*self.logs().commands)

@@ -64,7 +64,6 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _open(place: str) -> Checkpoints:
-    """The checkpoints, to be looked at only. Raises UserError if there are none."""
     run = find_run(place)
     directory = place if run is None else run.checkpoints
     if not locate(directory).exists():

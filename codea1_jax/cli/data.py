@@ -90,7 +90,6 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """What is asked for. Raises UserError if nothing names where its rows come from."""
     recipe = RECIPES[options.dataset]
     if options.source is not None:
         recipe = replace(recipe, source=options.source, against=())

@@ -30,10 +30,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
-    """Looks at this host, and at what the preset's run needs of it; contacts none of the run's other hosts.
-
-    Raises UserError for an unknown preset.
-    """
     from pathlib import Path
 
     from codea1_jax.doctor.host import count_hosts, find_devices, find_disk, find_memory, find_packages

@@ -54,7 +54,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, folder: Path) -> list[Upload]:
-    """Writes everything that is sent. Raises UserError if the run has no checkpoint, or no licence is known."""
     run = recorded_run(options.place)
     config = Config.model_validate(run.config)
     licences = {name: _licence(options, model.pretrained) for name, model in config.models.items()}

@@ -48,7 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     stages: list[Stage] = []
     for stage in rehearsal.stages():
         stages.append(stage)
-        print(_line(stage), file=sys.stderr if options.json else sys.stdout, flush=True)
+        line = f"{'ok  ' if stage.works else 'FAIL'} {stage.name} ({stage.seconds:.0f} s): {stage.detail}"
+        print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
     document = {"preset": options.preset, "hardware": name, **rehearsal.document(stages)}
     write_atomically(directory / RESULT, json.dumps(document) + "\n")
     if options.json:
@@ -57,7 +58,3 @@ def _run(options: argparse.Namespace) -> int:
         print("not rehearsed:", *NOT_REHEARSED, sep="\n  ")
         print(f"{'FAILED' if document['failed'] else 'passed'} in {sum(stage.seconds for stage in stages):.0f} s")
     return FAILED if document["failed"] else DONE
-
-
-def _line(stage: Stage) -> str:
-    return f"{'ok  ' if stage.works else 'FAIL'} {stage.name} ({stage.seconds:.0f} s): {stage.detail}"

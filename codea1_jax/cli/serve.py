@@ -91,7 +91,6 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 
 def _capacity(options: argparse.Namespace, model: Architecture) -> Capacity:
-    """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
     from codea1_jax.config import RolloutConfig
     from codea1_jax.rollout.capacity import buckets, capacity_of
 

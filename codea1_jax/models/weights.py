@@ -204,7 +204,10 @@ def save_params(
     for file, names in split.filename_to_tensors.items():
         held = {name: tensors[name][0]() for name in names}
         if writes:
-            _save_file(held, directory / file)
+            try:
+                save_file(held, directory / file, metadata={"format": "pt"})
+            except SafetensorError as error:  # as on a full disk
+                raise OSError(f"{directory / file}: {error}; free some space, or choose another directory") from error
             # safetensors lets only the owner read its files; a server that loads them may be another user.
             (directory / file).chmod(directory.stat().st_mode & 0o666)
     if not writes:
@@ -214,14 +217,6 @@ def save_params(
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
     write_config(directory, architecture, dtype, special_ids)
-
-
-def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
-    """Raises OSError where safetensors raises an error of its own, as on a full disk."""
-    try:
-        save_file(dict(tensors), path, metadata={"format": "pt"})
-    except SafetensorError as error:
-        raise OSError(f"{path}: {error}; free some space, or choose another directory") from error
 
 
 def _weight_files(directory: Path) -> list[Path]:

@@ -158,7 +158,6 @@ def _outcome(name: ProgramName, figures: dict[str, Any]) -> Outcome:
 
 
 def _post_mortem(log: str) -> str:
-    """What a compiler that ended its process died of. Raises CompilerError if it was not memory."""
     if "RESOURCE_EXHAUSTED" in log or "exceeds available" in log or "Exceeded hbm" in log:
         return _shortened(log)
     raise CompilerError(_last_line(log))

@@ -15,16 +15,8 @@ from codea1_jax.common.chips import Hardware
 from codea1_jax.config import METHODS, Config
 from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.assumptions import (
-    HOST_SECONDS,
-    JUDGED_PER_CORE,
-    PACKED_SECONDS,
-    ROW_SECONDS,
-    SCORED_SECONDS,
-    TILE_CYCLES,
-    TILE_HEAD_DIM,
-    efficiency_of,
-)
+from codea1_jax.plan import assumptions
+from codea1_jax.plan.assumptions import efficiency_of
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Shape
 from codea1_jax.plan.planned_run import PlannedRun
 from codea1_jax.plan.simulation import simulate_packing, simulate_sampling
@@ -65,7 +57,7 @@ class Calls:
 
     @property
     def host_seconds(self) -> float:
-        return self.count * HOST_SECONDS + self.host
+        return self.count * assumptions.HOST_SECONDS + self.host
 
 
 @dataclass(frozen=True)
@@ -130,7 +122,7 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
             shape = rows, *reader.columns((needed[0], needed[1]), capacity)
             blocks[shape] = blocks.get(shape, 0) + steps / capacity.block
         rows = sum(rows * steps for (rows, *_), steps in sampled.steps.items()) / capacity.block * capacity.batch_shards
-        calls[Phase("decode", role)] = Calls(blocks, read=sampled.read, host=rows * ROW_SECONDS)
+        calls[Phase("decode", role)] = Calls(blocks, read=sampled.read, host=rows * assumptions.ROW_SECONDS)
     return calls
 
 
@@ -148,7 +140,7 @@ def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> d
         shapes = sum((shapes for shapes, _ in mini_batches), Counter[Shape]())
         calls[phase] = Calls(shapes, pairs=sum(pairs for _, pairs in mini_batches))
     calls[Phase("clear", policy)] = Calls({(): updates})
-    packed = PACKED_SECONDS * sum(group.drawn for group in groups)
+    packed = assumptions.PACKED_SECONDS * sum(group.drawn for group in groups)
     calls[Phase("update", policy)] = Calls({(): updates}, host=packed)
     return calls
 
@@ -159,8 +151,8 @@ def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
 
 def attention_seconds(run: PlannedRun, hardware: Hardware, phase: Phase, pairs: Number) -> float:
     """Seconds in which a device computes what flash kernels do for that many pairs of places in a forward pass."""
-    cycles = TILE_CYCLES.get(hardware.kind)
-    if cycles is None or run.model.head_dim != TILE_HEAD_DIM:
+    cycles = assumptions.TILE_CYCLES.get(hardware.kind)
+    if cycles is None or run.model.head_dim != assumptions.TILE_HEAD_DIM:
         return attention_flops(run, phase, pairs) / (hardware.chip.flops * efficiency_of(hardware).attention)
     each = sum(cycles) if phase.kind == "gradient" else cycles[0]
     return pairs / BLOCK**2 * run.heads * run.model.num_layers * each / hardware.chip.clock
@@ -198,5 +190,5 @@ def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls) -> floa
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
-    judging = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-    return judging + SCORED_SECONDS * step.drawn
+    judging = (programs + 2 * suites) / (assumptions.JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
+    return judging + assumptions.SCORED_SECONDS * step.drawn

@@ -84,15 +84,11 @@ def _transposes(mesh: Mesh) -> bool:
 
 def _decode_shardings(model: Transformer, mesh: Mesh) -> Params:
     stacked: Params = serving_shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
-    layer = jax.tree.map(_of_one_layer, stacked["layers"])
+    # A stack's first axis, which is not split, counts the layers.
+    layer = jax.tree.map(lambda x: NamedSharding(x.mesh, PartitionSpec(*x.spec[1:])), stacked["layers"])
     if _transposes(mesh):
         layer = _transpose_kernels(layer, _of_transposed)
     return {**stacked, "layers": (layer,) * model.architecture.num_layers}
-
-
-def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
-    """The stack's first axis, which is not split, counts the layers."""
-    return NamedSharding(stacked.mesh, PartitionSpec(*stacked.spec[1:]))
 
 
 def _of_transposed(matrix: NamedSharding) -> NamedSharding:

@@ -66,7 +66,8 @@ class Schedule:
         self._eos_ids = frozenset(eos_ids)
         self._pad_id = pad_id
         self._seed = seed
-        self._waiting = deque(sorted(range(len(requests)), key=lambda i: -self._bucket(i)))
+        longest_first = [-bucket_of(len(request.prompt), capacity.prompt_buckets) for request in requests]
+        self._waiting = deque(sorted(range(len(requests)), key=longest_first.__getitem__))
         self._begun: dict[int, dict[int, DrawnSample]] = {}  # completions of requests that lost their slot
         self._shards = [Shard(number, capacity) for number in range(capacity.batch_shards)]
         nowhere, rows = capacity.pages, capacity.rows
@@ -114,9 +115,6 @@ class Schedule:
     @property
     def _places(self) -> int:
         return self._capacity.slots // self._capacity.batch_shards * self._capacity.width
-
-    def _bucket(self, request: int) -> int:
-        return bucket_of(len(self._requests[request].prompt), self._capacity.prompt_buckets)
 
     @property
     def busy(self) -> bool:

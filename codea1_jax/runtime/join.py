@@ -54,7 +54,6 @@ def joined(coordinator: str | None, count: int | None, index: int | None) -> Ite
 
 
 def _connect(coordinator: str | None, count: int | None, index: int | None) -> None:
-    """Makes this process one of the cluster's. Raises UserError if the others cannot be reached."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
         # them by their order, then aborts with a mismatch of sizes.

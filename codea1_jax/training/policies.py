@@ -136,7 +136,12 @@ class InitialWeights:
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():
-            _finish(unfinished, cached)
+            try:
+                unfinished.rename(cached)
+            except OSError:
+                if not cached.exists():
+                    raise
+                shutil.rmtree(unfinished)  # another run made the same in the meantime
         return params
 
     @property
@@ -154,12 +159,3 @@ class InitialWeights:
             "seed": seed,
         }
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _finish(unfinished: Path, cached: Path) -> None:
-    try:
-        unfinished.rename(cached)
-    except OSError:
-        if not cached.exists():
-            raise
-        shutil.rmtree(unfinished)  # another run made the same in the meantime

@@ -88,7 +88,11 @@ def load_questions(
         if without := sum(not problem.mutants for problem in train):
             logger.warning("%d of %d questions have no mutant: their suites earn validity alone", without, len(train))
     if config.eval.every and "test" in METHODS[config.method.name].roles:
-        heldout = _shown_as_mutants(heldout, prompts["test"], judge, config.rollout.test_prompt_tokens)
+        asked, longest = prompts["test"], config.rollout.test_prompt_tokens
+        heldout = tuple(  # with mutants that can be shown, the same in every run: how well tests find bugs
+            replace(p, mutants=tuple(each for each in p.mutants if len(asked.test(p, each)) <= longest))
+            for p in with_mutants(heldout, judge, HELDOUT_MUTANTS, 0)
+        )
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
@@ -171,12 +175,8 @@ def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
         )
 
 
-def _shown_as_mutants(heldout: Sequence[Problem], prompts: Prompts, judge: Judge, longest: int) -> tuple[Problem, ...]:
-    """The held-out questions with mutants that can be shown, the same in every run: how well tests find bugs."""
-    return tuple(
-        replace(p, mutants=tuple(each for each in p.mutants if len(prompts.test(p, each)) <= longest))
-        for p in with_mutants(heldout, judge, HELDOUT_MUTANTS, 0)
-    )
+def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
+    """Raises UserError for a question that is to be asked by its own prompt and has none."""
 
 
 def _fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:

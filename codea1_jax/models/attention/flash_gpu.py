@@ -47,7 +47,7 @@ def fits(dtype: DTypeLike, head_dim: int) -> bool:
 
 def computed(tiles: np.ndarray) -> int:
     """Pairs of blocks that a forward pass computes: more, for it works on several blocks of queries at once."""
-    return WIDE * int(_needed_by_queries(tiles).sum())
+    return WIDE * int(_needed_by_own(tiles).sum())
 
 
 def forward(
@@ -70,7 +70,7 @@ def forward(
         compiler_params=PARAMETERS,
         interpret=interpret,
         name="flash_forward",
-    )(*_listed(_needed_by_queries(tiles)), *sight, k, v, q)
+    )(*_listed(_needed_by_own(tiles)), *sight, k, v, q)
 
 
 def backward(
@@ -98,7 +98,7 @@ def backward(
         compiler_params=PARAMETERS,
         interpret=interpret,
         name="flash_backward_q",
-    )(*_listed(_needed_by_queries(tiles)), *sight, k, v, q, d_out, logsumexp, delta)
+    )(*_listed(_needed_by_own(tiles)), *sight, k, v, q, d_out, logsumexp, delta)
     # Each head's own part first: programs would be too few and too long if one summed over its group.
     parts = pl.pallas_call(
         _keys_kernel,
@@ -109,7 +109,7 @@ def backward(
         compiler_params=KEYS_PARAMETERS,
         interpret=interpret,
         name="flash_backward_kv",
-    )(*_listed(_needed_by_keys(tiles)), *sight, q, d_out, logsumexp, delta, k, v)
+    )(*_listed(_needed_by_own(jnp.swapaxes(tiles, 1, 2))), *sight, q, d_out, logsumexp, delta, k, v)
     dk, dv = (jnp.sum(x.reshape(batch, time, -1, group, x.shape[3]), axis=3).astype(k.dtype) for x in parts)
     return dq, dk, dv
 
@@ -122,13 +122,9 @@ def _own_numbers() -> pl.BlockSpec:
     return pl.BlockSpec((None, None, OWN), lambda block, head, row: (row, head, block))
 
 
-def _needed_by_queries(tiles: Bool[Any, "batch blocks blocks"]) -> Bool[Any, "batch own blocks"]:
+def _needed_by_own(tiles: Bool[Any, "batch blocks blocks"]) -> Bool[Any, "batch own blocks"]:
     batch, blocks, _ = tiles.shape
     return tiles.reshape(batch, blocks // WIDE, WIDE, blocks).any(axis=2)
-
-
-def _needed_by_keys(tiles: Bool[Array, "batch blocks blocks"]) -> Bool[Array, "batch own blocks"]:
-    return _needed_by_queries(jnp.swapaxes(tiles, 1, 2))
 
 
 def _listed(
