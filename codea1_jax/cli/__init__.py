@@ -125,6 +125,3 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     if rest:
         options.overrides = [*options.overrides, *rest]
     return options
-
-
-__all__ = ["main", "run_and_exit"]

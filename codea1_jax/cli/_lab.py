@@ -48,7 +48,7 @@ def paper_lab(options: argparse.Namespace) -> PaperLab:
         folder=options.out,
         weights=pretrained(options.model),
         data=str(PREPARED / KODCODE),
-        preparing_data=(prepare(places, PREPARED),),
+        preparing_data=(prepare(places),),
         places=PLACES | {name: place for name, place in places.items() if name != KODCODE},
         overrides=(*steps, *((f"eval.datasets=[{', '.join(validation)}]",) if validation else ())),
         environment=options.environment,
@@ -81,14 +81,12 @@ def _kind(options: argparse.Namespace) -> str:
     return by_hardware[options.hardware]
 
 
-def prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:
+def prepare(places: Mapping[str, str]) -> Command:
     words = ["codea1", "data", "prepare", KODCODE]
     if KODCODE in places:
         against = list(dict.fromkeys(places[name] for name in VALIDATION if name in places))
         words += ["--source", places[KODCODE], *(["--against", *against] if against else [])]
-    if folder != PREPARED:
-        words += ["--out", str(folder)]
-    return Command(folder / KODCODE, (*words, *more), MANIFEST, "preparation")
+    return Command(PREPARED / KODCODE, tuple(words), MANIFEST, "preparation")
 
 
 def check_ready(options: argparse.Namespace) -> None:

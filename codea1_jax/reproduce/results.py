@@ -61,8 +61,6 @@ class Result:
 
 def mean(values: Sequence[float]) -> Mean:
     """The mean and its 95% interval. Raises ValueError for no values."""
-    if not values:
-        raise ValueError("there is nothing to take a mean of")
     if len(values) == 1:
         return Mean(values[0], None)
     return Mean(fmean(values), float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / math.sqrt(len(values)))

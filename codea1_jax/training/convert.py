@@ -127,7 +127,7 @@ def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
 
 
 def _read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], like: Params) -> Params:
-    """The arrays at `place` of a checkpoint's, and nothing else of it; `like` are the placed shapes and types wanted."""
+    """The arrays at `place` of a checkpoint's, and nothing else of it. like: the placed shapes and types wanted."""
     saved, _ = checkpoints.look(step)
     shapes = flatten(like)
     as_saved = {}
