@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codea1_jax.cli._arguments import blamed_on
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._output import say
-from codea1_jax.cli._runtime import BAD_INPUT, DONE
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, keep_compiled_programs
 from codea1_jax.common.console import print_table, progress_bar, results_table
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted

@@ -3,8 +3,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
-from codea1_jax.cli._runtime import DONE, FAILED
+from codea1_jax.cli._runtime import DONE, FAILED, keep_compiled_programs
 from codea1_jax.config import Config, HostsConfig, load
 from codea1_jax.doctor.selftest import Row, checks_for, default_preset, perform
 from codea1_jax.runtime.devices import start_devices

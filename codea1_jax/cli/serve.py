@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import positive
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
-from codea1_jax.cli._runtime import DONE
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs
 from codea1_jax.common.errors import UserError
 from codea1_judge.cli import port
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
-from codea1_jax.cli._runtime import DONE
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs
 
 if TYPE_CHECKING:
     from codea1_jax.config import Config

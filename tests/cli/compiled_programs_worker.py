@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._runtime import keep_compiled_programs
 from codea1_jax.config import HostsConfig
 from codea1_jax.runtime.join import joined
 

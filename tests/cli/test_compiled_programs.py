@@ -8,7 +8,7 @@ import pytest
 from gcs_emulator import running_emulator
 from workers import found_by, start_two
 
-from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._runtime import keep_compiled_programs
 
 WORKER = Path(__file__).with_name("compiled_programs_worker.py")
 NAMES = ("compilation_cache_dir", "persistent_cache_min_compile_time_secs", "persistent_cache_enable_xla_caches")
