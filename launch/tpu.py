@@ -7,10 +7,11 @@ import argparse
 import json
 import shlex
 import time
+from dataclasses import dataclass
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, SandboxConfig
 from launch.checks import Check, perform, training, tree
-from launch.hardware import Slice, find_slice
 from launch.job import Job
 from launch.shell import (
     ATTEMPTS,
@@ -48,7 +49,32 @@ _DELETIONS = 40  # a slice that is being created cannot be deleted yet
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
+# By kind: its name in types of accelerators, what a chip counts for there, and its runtime
+# (cloud.google.com/tpu/docs/runtimes).
+KINDS = {
+    "v4": ("v4", 2, "tpu-ubuntu2204-base"),
+    "v5e": ("v5litepod", 1, "v2-alpha-tpuv5-lite"),
+    "v5p": ("v5p", 2, "v2-alpha-tpuv5"),
+    "v6e": ("v6e", 1, "v2-alpha-tpuv6e"),
+}
+
 STEPS = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
+
+
+@dataclass(frozen=True)
+class Slice:
+    name: str
+    accelerator_type: str
+    runtime: str
+
+
+def find_slice(name: str) -> Slice:
+    """The slice called `name`, as in v5e:4x4. Raises UserError if it is unknown, Refused if the API lacks it."""
+    hardware = find_hardware(name)
+    if hardware.kind not in KINDS:
+        raise Refused(f"--tpu {name}: the Cloud TPU API has {', '.join(KINDS)}")
+    accelerator, units, runtime = KINDS[hardware.kind]
+    return Slice(name, f"{accelerator}-{hardware.devices // hardware.chip.cores * units}", runtime)
 
 
 class CloudTPU:

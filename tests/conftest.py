@@ -74,7 +74,7 @@ def logging_as_it_was() -> Iterator[None]:
     """A command that was run in this process, by a test or for many, sends the log to standard error; no test must find
     it there.
     """
-    from codea1_jax.cli._log import LOGGED
+    from codea1_jax.cli._output import LOGGED
 
     def reset() -> None:
         for package in map(logging.getLogger, LOGGED):

@@ -79,7 +79,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text("compose: [1.5b/a1_h100x1]\ndata: {source: questions.jsonl}\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.cli._log.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.cli._output.log_to_stderr", lambda *_: None)
     return tmp_path
 
 

@@ -1,11 +1,14 @@
-"""What a command says: output whose reader may leave early, and the operating system's refusals with a fix."""
+"""What a command says: output whose reader may leave early, the log, and the operating system's refusals with a fix."""
 
 import errno
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
+
+LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads
 
 
 def say(text: str) -> None:
@@ -50,6 +53,31 @@ class Output:
             if isinstance(error, BrokenPipeError):
                 raise ReaderGone from None
             raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Looks standard error up at every record, so that lines go above a progress bar that has captured it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from data_pipeline.problem import visible
+
+        return visible(super().format(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Sends the log records of this project to standard error; calling it again changes the level."""
+    handler = _StderrHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    for package in map(logging.getLogger, LOGGED):
+        package.setLevel(level)
+        package.propagate = False
+        for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
+            package.removeHandler(old)
+        package.addHandler(handler)
 
 
 _SPACE = "free some space, or choose another place"

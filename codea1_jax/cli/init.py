@@ -8,8 +8,7 @@ from pathlib import Path
 
 import jax
 
-from codea1_jax.cli._log import log_to_stderr
-from codea1_jax.cli._output import say
+from codea1_jax.cli._output import log_to_stderr, say
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.chips import GIB, Hardware, cpu_hardware, find_hardware, hardware_of
 from codea1_jax.common.errors import UserError

@@ -2,7 +2,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from codea1_jax.cli._log import log_to_stderr
+from codea1_jax.cli._output import log_to_stderr
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.run.report import build_report, follow_report
 from codea1_jax.run.rundir import run_folder

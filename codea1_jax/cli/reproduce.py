@@ -14,12 +14,11 @@ from codea1_jax.common.files import naming, write_atomically
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config, load
 from codea1_jax.reproduce.commands import Command, in_order, run_all
-from codea1_jax.reproduce.dynamics import ends
 from codea1_jax.reproduce.experiments import Lab, Table, tables
 from codea1_jax.reproduce.hypotheses import examine, hypotheses
 from codea1_jax.reproduce.micro_lab import MicroLab
 from codea1_jax.reproduce.published import Published, extensions, published
-from codea1_jax.reproduce.results import read_table
+from codea1_jax.reproduce.results import ends, read_table
 from codea1_jax.reproduce.write import comma_separated, hypotheses_markdown, markdown, published_markdown
 from codea1_jax.run.rundir import CONFIG_FILE
 from codea1_judge.cli import positive

@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         from codea1_jax.serve.server import Address, Server, run_until_signalled
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
-    from codea1_jax.cli._log import log_to_stderr
+    from codea1_jax.cli._output import log_to_stderr
     from codea1_jax.runtime.devices import start_devices
 
     log_to_stderr()

@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
-    from codea1_jax.cli._log import log_to_stderr
+    from codea1_jax.cli._output import log_to_stderr
     from codea1_jax.common.console import print_table
     from codea1_jax.run.summary import table
     from codea1_jax.runtime.devices import start_devices

@@ -8,6 +8,7 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -47,8 +48,8 @@ def make_app(name: str, batcher: Batcher, token: str) -> web.Application:
     app.router.add_get("/healthz", service.health)
     app.router.add_get("/v1/models", service.models)
     app.router.add_get("/v1/models/{name:.+}", service.model)
-    app.router.add_post("/v1/completions", service.completions)
-    app.router.add_post("/v1/chat/completions", service.chat)
+    app.router.add_post("/v1/completions", partial(service.generate, CompletionRequest))
+    app.router.add_post("/v1/chat/completions", partial(service.generate, ChatRequest))
     return app
 
 
@@ -90,30 +91,11 @@ class _Service:
             message = f"there is no model {model!r} here, only {self._name!r}"
             raise BadRequest(message, "model", status=404, code="model_not_found")
 
-    async def completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, CompletionRequest)
-
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, ChatRequest)
-
-    async def _generate(self, request: web.Request, kind: type[CompletionRequest | ChatRequest]) -> web.StreamResponse:
+    async def generate(self, kind: type[CompletionRequest | ChatRequest], request: web.Request) -> web.StreamResponse:
         body = await read_body(request)
         # In a thread, because a long text would hold up all other requests.
         asked, orders, answer = await asyncio.to_thread(self._read, kind, body)
-        return await self._answer(request, asked, self._batcher.submit(orders), answer)
-
-    def _read(
-        self, kind: type[CompletionRequest | ChatRequest], body: bytes
-    ) -> tuple[CompletionRequest | ChatRequest, list[Order], Answer]:
-        asked, batcher = parse(kind, body), self._batcher
-        self._require(asked.model)
-        prompts = asked.prompts(batcher.tokenizer, batcher.limits)
-        answer = Answer(self._name, sum(map(len, prompts)), chat=isinstance(asked, ChatRequest))
-        return asked, orders_of(asked, prompts, batcher.limits), answer
-
-    async def _answer(
-        self, request: web.Request, asked: CompletionRequest | ChatRequest, channel: Channel, answer: Answer
-    ) -> web.StreamResponse:
+        channel = self._batcher.submit(orders)
         try:
             if asked.stream:
                 usage = asked.stream_options is not None and asked.stream_options.include_usage
@@ -123,6 +105,15 @@ class _Service:
             return await sent(request, web.json_response(answer.whole()))
         finally:
             channel.cancel()  # frees the slots of a client that has gone
+
+    def _read(
+        self, kind: type[CompletionRequest | ChatRequest], body: bytes
+    ) -> tuple[CompletionRequest | ChatRequest, list[Order], Answer]:
+        asked, batcher = parse(kind, body), self._batcher
+        self._require(asked.model)
+        prompts = asked.prompts(batcher.tokenizer, batcher.limits)
+        answer = Answer(self._name, sum(map(len, prompts)), chat=isinstance(asked, ChatRequest))
+        return asked, orders_of(asked, prompts, batcher.limits), answer
 
     async def _stream(self, request: web.Request, channel: Channel, answer: Answer, usage: bool) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})

@@ -17,7 +17,7 @@ from full_disk import file_size_limit
 from tiny_run import ROOT, first_run, train_arguments
 
 from codea1_jax import cli
-from codea1_jax.cli._log import log_to_stderr
+from codea1_jax.cli._output import log_to_stderr
 from codea1_jax.common.console import print_table, results_table
 
 

@@ -28,7 +28,7 @@ from codea1_jax.plan.planned import Plans, read_plans
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; nothing is logged to standard error."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.cli._log.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.cli._output.log_to_stderr", lambda *_: None)
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
@@ -241,7 +241,7 @@ def run_on_a_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple
         folder / "run", "train.steps=1", "checkpoint.every=1", "eval.every=0", f"data.source={source}"
     )
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
-        patch.setattr("codea1_jax.cli._log.log_to_stderr", lambda *_: None)
+        patch.setattr("codea1_jax.cli._output.log_to_stderr", lambda *_: None)
         assert cli.main(arguments) == 0
     assert out.getvalue().strip() == str(folder / "run" / "report.html")
     return folder / "run", arguments

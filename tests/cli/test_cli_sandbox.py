@@ -163,7 +163,7 @@ def test_programs_may_import_what_the_service_preloads(served, monkeypatch):
 
 
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("codea1_jax.cli._log.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.cli._output.log_to_stderr", lambda *_: None)
     judge = ("sandbox.backend=http", f"sandbox.address={NOBODY}", "sandbox.fallback=process")
     said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
     assert f"no judge answers at {NOBODY}" in said

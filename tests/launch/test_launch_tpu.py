@@ -7,9 +7,8 @@ from fake_cloud import Cloud, Script
 
 from codea1_jax.common.chips import CHIPS
 from launch import tpu
-from launch.hardware import KINDS, find_slice
 from launch.shell import Answer, LaunchError
-from launch.tpu import read_state, read_training
+from launch.tpu import KINDS, find_slice, read_state, read_training
 
 REQUIRED = ("--project=me", "--zone=us-west4-a", "--bucket=gs://mine/runs", "--poll=0")
 RUN = ("first", "1.5b/a1_v5e", *REQUIRED)

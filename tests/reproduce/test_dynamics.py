@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.dynamics import ends
 from codea1_jax.reproduce.experiments import DYNAMICS, Table, TableRow
+from codea1_jax.reproduce.results import ends
 
 STEPS, SEEDS = 10, range(3)
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.cli._log import log_to_stderr
+from codea1_jax.cli._output import log_to_stderr
 from codea1_jax.common import console, files
 from codea1_jax.common.files import read_lines
 from codea1_jax.run import telemetry
