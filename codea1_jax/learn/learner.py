@@ -29,7 +29,7 @@ from codea1_jax.models.decoder import Transformer, flatten
 from codea1_jax.models.flops import causal, layers_flops, vocabulary_flops
 from codea1_jax.models.lora import attach, with_adapters
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
-from codea1_jax.runtime.offload import in_device_memory
+from codea1_jax.runtime.layout import in_device_memory
 
 Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
 

@@ -15,7 +15,7 @@ from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.lora import trained_shapes, trained_shardings
 from codea1_jax.models.sharding import replicated
-from codea1_jax.runtime.offload import in_host_memory
+from codea1_jax.runtime.layout import in_host_memory
 
 Params = Any  # a nested dict of arrays
 WARMUP_SHARE = 0.1  # of a run's steps, at most

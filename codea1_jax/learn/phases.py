@@ -1,5 +1,6 @@
 """The jitted functions that a learner is made of."""
 
+import os
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -11,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, UInt32
 
+from codea1_jax.common.chips import CHIPS
 from codea1_jax.config import LoRAConfig, OptimizerConfig
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.objectives import Objective, Sums
@@ -25,7 +27,6 @@ from codea1_jax.learn.optimizer import (
 )
 from codea1_jax.models.attention import choose_kernel, training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.decoder import Transformer, output_table
 from codea1_jax.models.gathers import take_places
 from codea1_jax.models.logprobs import token_logprobs
@@ -34,6 +35,12 @@ from codea1_jax.models.sharding import batch_sharding, jit_on, replicated
 from codea1_jax.runtime.layout import REPLICA, by_replica, everywhere, replicas
 
 Jitted = Any  # jax.jit's result has no public type
+
+# With these a v5e sums the gradients of activations over `tensor` while it computes those of weights: two of the five
+# such sums of a layer are hidden. By `codea1 plan` two chips, whose sums are short, gain nothing, and a v6e's matrix
+# products take longer by more than is gained.
+_WORTH_HIDING = 4  # chips of the `tensor` axis
+_SUMS_WHILE_COMPUTING = ("xla_enable_async_all_reduce", "xla_tpu_enable_async_collective_fusion_fuse_all_reduce")
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,17 @@ def make_phases(
         apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
         logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
     )
+
+
+def gradient_options(kind: str, tensor: int) -> dict[str, bool]:
+    """What to compile with for a device (`jax.Device.device_kind`) in a mesh with a `tensor` axis of this size.
+
+    What LIBTPU_INIT_ARGS names is left to it, also where libtpu no longer knows an option.
+    """
+    if tensor < _WORTH_HIDING or kind not in CHIPS["v5e"].kinds:
+        return {}
+    given = os.environ.get("LIBTPU_INIT_ARGS", "")
+    return {option: True for option in _SUMS_WHILE_COMPUTING if option not in given}
 
 
 def empty(params: Params, *, objective: Objective) -> Accumulated:

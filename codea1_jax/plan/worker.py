@@ -28,7 +28,7 @@ from codea1_jax.common.chips import Hardware, find_hardware, unknown_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.config import Config
-from codea1_jax.models.compiling import gradient_options
+from codea1_jax.learn.phases import gradient_options
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.compiler import ProgramName
 from codea1_jax.plan.cuda import absent_gpus

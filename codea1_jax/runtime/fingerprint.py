@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped, UInt32
 
-from codea1_jax.runtime.offload import HOST, in_device_memory
+from codea1_jax.runtime.layout import HOST, in_device_memory
 
 
 def describe(arrays: Any) -> dict[str, list[Any]]:

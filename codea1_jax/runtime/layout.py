@@ -15,6 +15,8 @@ from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 MESH_AXES = ("replica", "fsdp", "tensor")
 REPLICA = MESH_AXES[0]
+DEVICE = "device"
+HOST = "pinned_host"  # which devices read and write by themselves
 
 TABLE: dict[str, tuple[str, ...]] = {
     "batch": ("replica", "fsdp"),
@@ -163,3 +165,23 @@ def platform() -> str:
     """What the computation is compiled for: the mesh in use, else JAX's default ("cpu", "gpu", "tpu")."""
     device = jax.sharding.get_abstract_mesh().abstract_device
     return jax.default_backend() if device is None else device.platform
+
+
+# --- what waits in host memory while the devices need their own for something else -------------------------
+
+
+def in_host_memory(tree: Any) -> Any:
+    return jax.tree.map(lambda x: _moved(x, HOST), tree)
+
+
+def in_device_memory(tree: Any) -> Any:
+    return jax.tree.map(lambda x: _moved(x, DEVICE), tree)
+
+
+def _moved(x: Any, kind: str) -> Any:
+    if x.sharding.memory_kind == kind:
+        return x
+    sharding = x.sharding.with_memory_kind(kind)
+    if isinstance(x, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+    return jax.device_put(x, sharding)

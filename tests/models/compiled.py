@@ -15,9 +15,9 @@ from jax.sharding import NamedSharding
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, MeshConfig, load
+from codea1_jax.learn.phases import gradient_options
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.decoder import REMAT_POLICIES, Linear
 from codea1_jax.models.gathers import embed
 from codea1_jax.models.sharding import batch_sharding, jit_on, make_mesh

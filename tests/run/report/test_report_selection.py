@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from codea1_jax.run.report import build_report
-from codea1_jax.run.report.rollouts import MAX_STEPS, choose_rollouts, evenly_spaced
-from codea1_jax.run.report.run_data import MAX_POINTS, read_runs
+from codea1_jax.run.report.run_data import MAX_POINTS, MAX_STEPS, choose_rollouts, evenly_spaced, read_runs
 from codea1_jax.run.telemetry import Metrics, as_line, rollout_lines, write_rollouts
 
 
