@@ -52,9 +52,6 @@ class Job:
         local = (source for source in self.sources if not source.place.startswith(BUCKET))
         return {source: f"{self.folder}/{source.key}/{PurePath(source.place).name}" for source in local}
 
-    def read_from_bucket(self) -> tuple[str, ...]:
-        return tuple(f"{source.key}={copy}" for source, copy in self.copies.items())
-
     def upload(self) -> tuple[Command, ...]:
         storage = ("gcloud", "storage")
         return tuple(

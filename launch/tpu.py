@@ -178,7 +178,8 @@ class CloudTPU:
 
     def _train(self) -> Command:
         job = self.job
-        return self._on_workers("start", job.folder, job.directory, *job.arguments(*job.read_from_bucket()))
+        copied = (f"{source.key}={copy}" for source, copy in job.copies.items())
+        return self._on_workers("start", job.folder, job.directory, *job.arguments(*copied))
 
     def _ask_workers(self) -> Command:
         return self._on_workers("status", seconds=ASK_SECONDS)

@@ -93,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
     options.tables = list(dict.fromkeys((*whole, *(name for name in options.tables if name != ALL))))
     options.out = options.out or Path("runs", "lab" if options.model == MICROS[0] else f"lab-{options.model}")
     options.seeds = range(options.seeds or (5 if micro else 1))
-    lab = make_lab(options)
+    lab = micro_lab(options) if micro else paper_lab(options)
     papers = lab.shown({name: known[name] for name in options.tables})
     asked = list(tables(lab, papers).values())
     rows = [(row, seed) for seed in options.seeds for table in asked for row in table.rows]  # a seed at a time
@@ -163,25 +163,14 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, o
         write_atomically(options.out / f"{result.name}.md", "\n".join([text, *paper]))
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
         print(text)
-    if model in MICROS and len(seeds) > 1:
-        _examine(tables, options)
+    if model in MICROS and len(seeds) > 1 and (families := examine(hypotheses(), tables, seeds)):
+        text = hypotheses_markdown(families, len(seeds))
+        write_atomically(options.out / "hypotheses.md", text)
+        print(text)
     print(options.out)
 
 
-def _examine(tables: Sequence[Table], options: argparse.Namespace) -> None:
-    families = examine(hypotheses(), tables, options.seeds)
-    if families:
-        text = hypotheses_markdown(families, len(options.seeds))
-        write_atomically(options.out / "hypotheses.md", text)
-        print(text)
-
-
 # --- laboratories --------------------------------------------------------------------------------------------
-
-
-def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
-    """The laboratory that the options describe. Raises UserError where they contradict, or no preset fits them."""
-    return micro_lab(options) if options.model in MICROS else paper_lab(options)
 
 
 def micro_lab(options: argparse.Namespace) -> MicroLab:

@@ -37,8 +37,7 @@ def load(schema: type[S], preset: str | None, overrides: Iterable[str] = ()) -> 
 
     A preset is a path, a directory with a `config.yaml`, or a name under `configs/`.
 
-    Raises:
-        UserError: an unknown preset or key, a wrong type, or an impossible combination.
+    Raises UserError for an unknown preset or key, a wrong type, or an impossible combination.
     """
     tree = {} if preset is None else _tree(preset, Path.cwd(), ())
     for override in overrides:

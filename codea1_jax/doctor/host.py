@@ -115,9 +115,9 @@ def _unmet(distribution: str) -> list[str]:
         return [distribution]
     required = map(Requirement, importlib.metadata.requires(distribution) or ())
     needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
-    return [f"{each.name}{each.specifier}" for each in needed if not _is_met(each)]
-
-
-def _is_met(requirement: Requirement) -> bool:
-    here = version(requirement.name)
-    return here != "none" and requirement.specifier.contains(here, prereleases=True)
+    here = {each.name: version(each.name) for each in needed}
+    return [
+        f"{each.name}{each.specifier}"
+        for each in needed
+        if here[each.name] == "none" or not each.specifier.contains(here[each.name], prereleases=True)
+    ]

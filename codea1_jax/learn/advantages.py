@@ -17,8 +17,7 @@ def group_advantages(rewards: Sequence[float], estimator: Estimator = "grpo") ->
 
     A group whose rewards are all equal (a group of one is) teaches nothing: its advantages are exactly 0.
 
-    Raises:
-        ValueError: a reward is not finite.
+    Raises ValueError if a reward is not finite.
     """
     values = np.asarray(rewards, np.float64)
     if not np.isfinite(values).all():

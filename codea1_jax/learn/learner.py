@@ -158,8 +158,10 @@ class Learner:
         base = None if self._lora is None else shared
         total, number = phases.empty.eval_shape(state.params), jax.ShapeDtypeStruct((), np.float32)
         policy = state.params if self._lora is None else with_adapters(shared, flatten(state.params))
+        here = batch_sharding(self._mesh)
         for shape in shapes:
-            batch = self._abstract(BatchWriter(*shape).batch)
+            empty = BatchWriter(*shape).batch
+            batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), empty)
             if self.objective.compares and updates > 1:
                 yield Program("score-old", shape, phases.logprobs, (), (policy, batch))
             if self.objective.kl:
@@ -169,10 +171,6 @@ class Learner:
         yield Program("clear", (), phases.empty, (), (state.params,))
         on_device = replace(state, opt_state=in_device_memory(state.opt_state))
         yield Program("update", (), phases.apply, (), (on_device, total.gradient, number))
-
-    def _abstract(self, batch: PackedBatch) -> PackedBatch:
-        here = batch_sharding(self._mesh)
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), batch)
 
     def mean_logprob(self, params: Params, groups: Groups) -> float:
         batches = self._put(self._pack(groups))

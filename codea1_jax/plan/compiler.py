@@ -96,9 +96,7 @@ def compile_programs(
 ) -> dict[ProgramName, Outcome]:
     """Compiles these programs of a step, one after another.
 
-    Raises:
-        UserError: libtpu knows no such topology.
-        CompilerError: the compiler failed for another reason than memory.
+    Raises UserError for a topology that libtpu does not know, CompilerError if it fails for another reason than memory.
     """
     results: dict[ProgramName, Outcome] = {}
 

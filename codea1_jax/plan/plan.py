@@ -105,10 +105,8 @@ class Plan:
 def make_plan(config: Config, hardware: Hardware, fill: float, report: Report) -> Plan:
     """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
 
-    Raises:
-        UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
-            does not know the topology.
-        CompilerError: the compiler failed for another reason than memory.
+    Raises UserError, before anything is compiled, if it cannot fit, or the mesh does not suit hardware or model; and
+    what `compile_programs` raises.
     """
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)

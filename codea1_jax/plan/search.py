@@ -148,11 +148,11 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
     longest = max(capacity.most_pages * capacity.block for capacity in capacities)  # tokens of a sample
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
-        held = min(
-            int(free_for_pages(run.for_policy(load.policy), hardware, each) / run.for_policy(load.policy).token_bytes)
-            for load in loads
+        held = shards * min(
+            int(free_for_pages(own, hardware, each) / own.token_bytes)
+            for own in (run.for_policy(load.policy) for load in loads)
         )
-        held = held * shards // 100_000 * 100_000
+        held = held // 100_000 * 100_000
         if each * shards < 2 * most and held >= shards * longest:
             yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
 

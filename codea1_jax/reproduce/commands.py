@@ -85,8 +85,7 @@ def run_all(commands: Iterable[Command], at_once: int, on_progress: OnProgress) 
 
     Whatever ends this early (an error, Ctrl-C) asks the commands under way to save and stop, and waits for them.
 
-    Raises:
-        ChildProcessError: a command failed; the message has its last line and where its log is.
+    Raises ChildProcessError if a command fails; the message has its last line and where its log is.
     """
     ordered = in_order(commands)
     waiting = [command for command in ordered if not command.finished]

@@ -87,13 +87,8 @@ def _decode_shardings(model: Transformer, mesh: Mesh) -> Params:
     # A stack's first axis, which is not split, counts the layers.
     layer = jax.tree.map(lambda x: NamedSharding(x.mesh, PartitionSpec(*x.spec[1:])), stacked["layers"])
     if _transposes(mesh):
-        layer = _transpose_kernels(layer, _of_transposed)
+        layer = _transpose_kernels(layer, lambda x: NamedSharding(x.mesh, PartitionSpec(*reversed(x.spec))))
     return {**stacked, "layers": (layer,) * model.architecture.num_layers}
-
-
-def _of_transposed(matrix: NamedSharding) -> NamedSharding:
-    rows, columns = matrix.spec
-    return NamedSharding(matrix.mesh, PartitionSpec(columns, rows))
 
 
 def abstract_decode_params(model: Transformer, mesh: Mesh) -> Params:

@@ -42,8 +42,10 @@ def sampling_programs(
     held = {name: decoded[name] if name in moved else shapes_of(part) for name, part in params.items()}
     if moved:
         yield Program("weights", (), mover(model, mesh, tuple(moved)), (), (shapes_of(moved),))  # pyright: ignore[reportArgumentType]
+    shards = capacity.batch_shards
     for tokens in capacity.prefill_buckets:
-        packed = _packed_prompts(capacity, tokens)
+        each, pages = _numbers(shards, tokens), _numbers(shards, tokens // capacity.block)
+        packed = PackedPrompts(each, each, each, pages)
         yield Program("prefill", (tokens,), prefill, (model, mesh), (held, cache, packed))  # pyright: ignore[reportArgumentType]
     decoders = (
         make_decoder(model, mesh, capacity, eos_ids, kind, capacity.columns(bucket - capacity.block))
@@ -51,18 +53,13 @@ def sampling_programs(
     )
     for decoder in dict.fromkeys(decoders):
         for rows in capacity.row_buckets:
-            shape = rows // capacity.batch_shards, *decoder.columns
+            shape = rows // shards, *decoder.columns
             state = _decoding_state(capacity, rows, by_row=by_row)
             yield Program("decode", shape, Decoder.__call__, (decoder,), (held, cache, *state))
 
 
 def _numbers(*shape: int, dtype: Any = np.int32) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
-
-
-def _packed_prompts(capacity: Capacity, tokens: int) -> PackedPrompts:
-    shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
-    return PackedPrompts(_numbers(*shape), _numbers(*shape), _numbers(*shape), _numbers(*pages))
 
 
 def _decoding_state(capacity: Capacity, rows: int, *, by_row: bool) -> tuple[ResidentPrompts, Rows, Controls]:

@@ -113,7 +113,11 @@ class Checkpoints:
         if not whole:
             saved = {name: description for name, description in saved.items() if name in wanted}
         _refuse_differences(step, saved, wanted)
-        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like) if whole else _partial(like))
+        args = ocp.args.StandardRestore(like)
+        if not whole:
+            each = ocp.checkpoint_utils.construct_restore_args(like)
+            args = ocp.args.PyTreeRestore(like, restore_args=each, partial_restore=True)
+        arrays = self._read_item(step, ARRAYS, args)
         restored = describe(arrays)
         for name, description in saved.items():
             if restored[name] != description:
@@ -171,11 +175,6 @@ class Checkpoints:
 
     def _damaged(self, step: int, what: str) -> CheckpointError:
         return CheckpointError(f"step {step} in {self._directory} is damaged: {what}")
-
-
-def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
-    restore_args = ocp.checkpoint_utils.construct_restore_args(like)
-    return ocp.args.PyTreeRestore(like, restore_args=restore_args, partial_restore=True)
 
 
 def _remove_unfinished(directory: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class _Job:
 
 
 class Batcher:
-    """Orders in, pieces out. Compile first, then `start`.
+    """Orders in, pieces out. Wait until the sampler has compiled, then `start`.
 
     on_failure: called, in the decoding thread, if the engine cannot continue.
     """
@@ -100,7 +100,7 @@ class Batcher:
         self.limits = limits
         self.tokenizer = tokenizer
         self._bytes_of = TokenBytes(tokenizer)
-        self._sampler = sampler
+        self.sampler = sampler
         sampler.compile(params, SamplingKind.FILTERED, by_row=True)
         self._rollout = sampler.open(params, [], SamplingKind.FILTERED, limits.response)
         self._on_failure = on_failure
@@ -109,10 +109,6 @@ class Batcher:
         self._jobs: dict[int, _Job] = {}  # by index in the schedule
         self._over: EngineFailure | None = None
         self._thread = threading.Thread(target=self._run, name="decoding")
-
-    def compile_all(self) -> Iterator[tuple[int, int]]:
-        """Waits for every program that orders can need; yields how many are ready, and of how many."""
-        return self._sampler.compiling()
 
     def start(self) -> None:
         self._thread.start()
@@ -173,7 +169,9 @@ class Batcher:
             if self._over is not None:
                 return False
             for job in self._arrived:
-                self._jobs[schedule.add(_request_of(job.order))] = job
+                order, limits = job.order, (job.order.sampling.max_new_tokens,) * job.order.samples
+                request = Request(order.prompt, order.stream, order.samples, limits, order.seed, order.first)
+                self._jobs[schedule.add(request)] = job
             self._arrived = []
         for index in [index for index, job in self._jobs.items() if job.channel.cancelled]:
             schedule.drop(index)
@@ -181,7 +179,7 @@ class Batcher:
         return True
 
     def _decode_block(self) -> None:
-        sampler, schedule = self._sampler, self._rollout.schedule
+        sampler, schedule = self.sampler, self._rollout.schedule
         prefills = schedule.admit()
         if not schedule.busy:
             return
@@ -210,8 +208,3 @@ class Batcher:
             channel.put(brought)
         changed: Any = active
         return block._replace(active=changed)
-
-
-def _request_of(order: Order) -> Request:
-    limits = (order.sampling.max_new_tokens,) * order.samples
-    return Request(order.prompt, order.stream, order.samples, limits, order.seed, order.first)

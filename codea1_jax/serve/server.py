@@ -120,7 +120,7 @@ class Server:
         sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
         batcher = Batcher(sampler, self.params, tokenizer, limits, on_failure)
         with progress_bar("compiling") as show:
-            for done, programs in batcher.compile_all():
+            for done, programs in batcher.sampler.compiling():
                 show(done, programs)
                 if self._stopped.is_set():
                     drop_waiting()

@@ -166,17 +166,12 @@ def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Proble
 
 
 def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
-    """Raises UserError for a question that is to be asked by its own prompt and has none."""
     if without := [problem.id for problem in problems if not problem.prompt]:
         raise UserError(
             f"prompts.source=dataset: {len(without)} of {counted(len(problems), 'question')} of {source}, such as "
             f"{without[0]}, have no prompt of their own (a field `prompt`, a list of {{role, content}}); prepare rows "
             "that have it, or set prompts.source=built_in"
         )
-
-
-def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
-    """Raises UserError for a question that is to be asked by its own prompt and has none."""
 
 
 def _fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:

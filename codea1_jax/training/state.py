@@ -30,13 +30,20 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     if state.reference is not None:
         arrays["reference"] = state.reference
     book = {
-        question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
+        question: [
+            [test.call, test.expected, test.inputs, test.tolerance.atol, test.tolerance.rtol, count]
+            for test, count in page.items()
+        ]
+        for question, page in state.book.items()
     }
     return arrays, {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests)}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
-    book = {question: {_unpacked(*test): count for *test, count in page} for question, page in document["book"].items()}
+    book = {
+        question: {Test(*texts, Tolerance(atol, rtol)): count for *texts, atol, rtol, count in page}
+        for question, page in document["book"].items()
+    }
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(
         document["step"],
@@ -46,11 +53,3 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         document["data"],
         base_digests=document["base"],
     )
-
-
-def _packed(test: Test) -> list[Any]:
-    return [test.call, test.expected, test.inputs, test.tolerance.atol, test.tolerance.rtol]
-
-
-def _unpacked(call: str, expected: str, inputs: str, *tolerance: float) -> Test:
-    return Test(call, expected, inputs, Tolerance(*tolerance))

@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,8 +163,10 @@ class Trainer:
             before = run.figures("start")[0][BEFORE_TRAINING]
             seconds = {"before_training": before, "training": took, "total": before + took}
             if run.writes:
-                had_ended = run.resume_step == training.total_steps
-                _conclude(run, seconds, config.eval.samples, had_ended=had_ended)
+                had_ended = run.resume_step == training.total_steps and (run.path / SUMMARY_FILE).exists()
+                if not had_ended:  # else the summary stays as it is
+                    run.write_summary(summarize(run.figures("eval"), seconds, config.eval.samples))
+                build_report([run.path])
         return Results(self._directory)
 
     def evaluate(self) -> dict[str, float]:
@@ -232,10 +234,3 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
     lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
     took = [line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval")]
     return sum(took, start=0.0)
-
-
-def _conclude(run: RunDir, seconds: Mapping[str, float], samples: int, *, had_ended: bool) -> None:
-    """Writes the run's results; the summary of a run that had ended before stays as it is."""
-    if not (had_ended and (run.path / SUMMARY_FILE).exists()):
-        run.write_summary(summarize(run.figures("eval"), seconds, samples))
-    build_report([run.path])

@@ -76,7 +76,8 @@ def render(runs: Sequence[Run], refresh_seconds: int | None = None) -> str:
     script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\n})();\n"
     title = " vs ".join(dict.fromkeys(run.group for run in runs)) + " · Code-A1"
     parts = {
-        "policy": _policy(style, script),
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
         "refresh": "" if refresh_seconds is None else f'<meta http-equiv="refresh" content="{refresh_seconds}">',
         "title": html.escape(title),
         "style": style,
@@ -95,12 +96,6 @@ def embed_json(value: Mapping[str, Any]) -> str:
 
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:
