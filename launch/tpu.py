@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, SandboxConfig
-from launch.checks import Check, perform, training, tree
-from launch.job import Job
+from launch.job import Check, Job, perform, training, tree
 from launch.shell import (
     ATTEMPTS,
     Answer,

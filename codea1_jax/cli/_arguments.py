@@ -39,11 +39,12 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
 def unknown_options(words: Sequence[str], *, has_overrides: bool) -> str:
     """The refusal of what no option is called, with the keys that may be meant."""
     from codea1_jax.config import Config
-    from codea1_jax.config.presets import keys_named
+    from codea1_jax.config.presets import keys_of
 
     refusal = f"unrecognized arguments: {' '.join(words)}"
     option, equals, value = words[0].removeprefix("--").replace("-", "_").partition("=")
-    keys = keys_named(Config, option) if has_overrides and words[0].startswith("--") else []
+    meant = has_overrides and words[0].startswith("--")
+    keys = [key for key in keys_of(Config) if meant and f".{key}".endswith(f".{option}")]
     value = value if equals else next((word for word in words[1:2] if not word.startswith("-")), "VALUE")
     return f"{refusal}; write {' or '.join(f'{key}={value}' for key in keys)}" if keys else refusal
 

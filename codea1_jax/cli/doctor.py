@@ -39,11 +39,12 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     if packages.works is False:  # nothing below could be imported
         return Diagnosis((packages, *report().findings))
     from codea1_jax.config import Config, HostsConfig, load
-    from codea1_jax.doctor.run import find_judge, find_needs
+    from codea1_jax.doctor.run import find_needs
 
     config = None if preset is None else load(Config, preset, overrides)
     found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))
     host = (packages, found, find_memory())
     if config is None:
-        return Diagnosis((*host, *find_judge(), find_disk(Path(), "this directory")))
+        judge = [each for each in report().findings if each.name in ("system", "jail") or each.works is False]
+        return Diagnosis((*host, *judge, find_disk(Path(), "this directory")))
     return Diagnosis((*host, *find_needs(config, devices)))

@@ -176,19 +176,15 @@ def _one_line(schema: type[BaseModel], error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
     if error["type"] != "extra_forbidden":
         return f"{key}: {describe(error)}" if key else describe(error)
-    near = difflib.get_close_matches(key, _keys(schema), n=1)
+    near = difflib.get_close_matches(key, keys_of(schema), n=1)
     return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def keys_named(schema: type[BaseModel], name: str) -> list[str]:
-    return [key for key in _keys(schema) if f".{key}".endswith(f".{name}")]
-
-
-def _keys(schema: type[BaseModel], prefix: str = "") -> list[str]:
+def keys_of(schema: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in schema.model_fields.items():
         keys.append(prefix + name)
         for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
-                keys += _keys(kind, f"{prefix}{name}.")
+                keys += keys_of(kind, f"{prefix}{name}.")
     return keys

@@ -22,7 +22,7 @@ from codea1_jax.training.questions import load_benchmarks
 from codea1_jax.training.sources import count_questions
 from data_pipeline.benchmark import PACKAGES
 from sandbox import SandboxError
-from sandbox.host.doctor import Finding, report, try_out
+from sandbox.host.doctor import Finding, try_out
 
 
 def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
@@ -44,10 +44,6 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
         size = saved(config, config.by_model(model_shape)) if findings["model"].works else 0
         kept = config.checkpoint.keep_last + 1  # one more while it is being written
         yield find_disk(Path(directory), "disk", f"{kept} checkpoints of {size / GIB:.2f} GiB at most", size * kept)
-
-
-def find_judge() -> list[Finding]:
-    return [each for each in report().findings if each.name in ("system", "jail") or each.works is False]
 
 
 def _look(check: Check) -> Finding:

@@ -164,7 +164,11 @@ def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> 
 
 
 def learning_memory(run: PlannedRun) -> float:
-    return max(_learning_memory(run.for_policy(policy)) for policy in training_loads(run.config))
+    least, needed = least_memory(run), []
+    for own in (run.for_policy(policy) for policy in training_loads(run.config)):
+        gathered = own.compute_param_bytes / own.model.num_layers
+        needed.append(least[Phase("gradient", own.policy)] + gathered + _kept_for_backward(own) + SPARE)
+    return max(needed)
 
 
 def host_memory(run: PlannedRun) -> float:
@@ -182,11 +186,6 @@ def host_memory(run: PlannedRun) -> float:
         phases.append(own.master_bytes + kept + logits)
     programs = HOST_PROGRAMS * max(shape.num_layers for shape in run.shapes.values())
     return HOST_PROCESS + programs + resident(run) + max(phases)
-
-
-def _learning_memory(run: PlannedRun) -> float:
-    gradient = least_memory(run)[Phase("gradient", run.policy)]
-    return gradient + run.compute_param_bytes / run.model.num_layers + _kept_for_backward(run) + SPARE
 
 
 def _kept_for_backward(run: PlannedRun) -> float:
