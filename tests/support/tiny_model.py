@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qwen_vocabulary import make_tokenizer, read_ranks
 
-from codea1_jax.cli import _lab
+from codea1_jax.cli import reproduce
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.published import QWEN25
@@ -37,7 +37,7 @@ OVERRIDES = (
 
 def shrink_lab() -> None:
     """Lets `codea1 reproduce --model 1.5b` train this model, in two steps, on the rows that are named."""
-    paper_lab = _lab.paper_lab
+    paper_lab = reproduce.paper_lab
 
     def tiny_lab(options: argparse.Namespace):
         lab, out = paper_lab(options), options.out
@@ -46,12 +46,13 @@ def shrink_lab() -> None:
         if not weights.exists():
             write_random_model(weights, SHAPE, make_tokenizer(read_ranks()))
         places = dict(word.split("=", 1) for word in options.data)
-        steps = () if options.steps else ("train.steps=2",)
+        steps, (prepare,) = () if options.steps else ("train.steps=2",), lab.preparing_data
+        words = (*prepare.words, "--out", str(data), "--difficulty", "easy", "medium", "hard")
         return replace(
             lab,
             weights=str(weights),
             data=str(data / "kodcode"),
-            preparing_data=(_lab.prepare(places, data, "--difficulty", "easy", "medium", "hard"),),
+            preparing_data=(replace(prepare, directory=data / "kodcode", words=words),),
             places={name: place for name, place in places.items() if name != "kodcode"},
             overrides=(
                 f"model.pretrained={weights}",
@@ -64,5 +65,5 @@ def shrink_lab() -> None:
             longest=16,
         )
 
-    _lab.paper_lab = tiny_lab
-    _lab.check_ready = lambda options: None  # only of the named rows, and they are there
+    reproduce.paper_lab = tiny_lab
+    reproduce.check_ready = lambda options: None  # only of the named rows, and they are there
