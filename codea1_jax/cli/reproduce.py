@@ -112,7 +112,12 @@ def _run(options: argparse.Namespace) -> int:
         _write_problems(lab, options.seeds)
     else:
         check_ready(options)
-    _run_missing(commands, options.at_once or (2 if micro else 1))
+    with progress_bar("commands done:") as show:
+
+        def on_progress(done: int, running: Sequence[Command]) -> None:
+            show(done, len(commands), ", ".join(command.directory.name for command in running))
+
+        run_all(commands, options.at_once or (2 if micro else 1), on_progress)
     _write(asked, papers, lab, options)
     return DONE
 
@@ -140,15 +145,6 @@ def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
         problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0, lab.form))
         for seed in seeds:
             problem_files.write(lab.train_file(seed), micro.problems("train", lab.problems, seed, lab.form))
-
-
-def _run_missing(commands: Sequence[Command], at_once: int) -> None:
-    with progress_bar("commands done:") as show:
-
-        def on_progress(done: int, running: Sequence[Command]) -> None:
-            show(done, len(commands), ", ".join(command.directory.name for command in running))
-
-        run_all(commands, at_once, on_progress)
 
 
 def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codea1_jax.models.decoder import Params
     from codea1_jax.models.policy import Policy
     from codea1_jax.rollout import Capacity
-    from codea1_jax.serve.server import Ports
+    from codea1_jax.serve.server import Address
 
 VARIABLE = "CODEA1_SERVE_TOKEN"
 BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
@@ -63,9 +63,9 @@ def _run(options: argparse.Namespace) -> int:
     address.check_free()  # before the weights are loaded
     name = options.name or Path(options.checkpoint).absolute().name
 
-    def on_ready(ports: Ports) -> None:
+    def on_ready(served: Address) -> None:
         print(
-            f"codea1: serving {name} at http://{options.host}:{ports.http}/v1, gRPC at port {ports.grpc}",
+            f"codea1: serving {name} at http://{options.host}:{served.http_port}/v1, gRPC at port {served.grpc_port}",
             file=sys.stderr,
             flush=True,
         )

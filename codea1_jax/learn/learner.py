@@ -98,7 +98,9 @@ class Learner:
         shared = reference if self._lora is None else base
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
-        wait = _counted(wait, self._passes(list(map(len, rows))), show)
+        learned, after_first = sum(map(len, rows)), sum(map(len, rows[1:]))
+        scored = self.objective.compares * after_first + bool(self.objective.kl) * learned
+        wait = _counted(wait, scored + learned, show)
         packed = [self._put(batches) for batches in rows]
         shapes = {batch.tokens.shape for batch in chain.from_iterable(rows)}
         if not shapes <= self._prepared:
@@ -129,10 +131,6 @@ class Learner:
         state = replace(state, opt_state=in_device_memory(state.opt_state))
         state, norm = self.phases.apply(state, gradient, np.float32(rate))
         return at_rest(state, self._offload), norm
-
-    def _passes(self, batches: Sequence[int]) -> int:
-        compared, scored = self.objective.compares * sum(batches[1:]), bool(self.objective.kl) * sum(batches)
-        return compared + scored + sum(batches)
 
     @property
     def shapes(self) -> tuple[Shape, Shape]:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from codea1_jax.common.chips import Hardware
-
 
 @dataclass(frozen=True)
 class Efficiency:
@@ -57,7 +55,3 @@ START_SECONDS = {"cpu": 400.0, "gpu": 120.0, "tpu": 600.0}
 # A GPU decodes a token in no less for each layer, however few the rows and small the layer: SmolLM2 took 4.3 ms for its
 # 30 layers on an H200. On other devices it is not known.
 LAYER_SECONDS = {"cpu": 0.0, "gpu": 1.4e-4, "tpu": 0.0}
-
-
-def efficiency_of(hardware: Hardware) -> Efficiency:
-    return EFFICIENCY[hardware.platform]

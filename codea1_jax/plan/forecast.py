@@ -16,7 +16,6 @@ from codea1_jax.config import METHODS, Config
 from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.flops import Number
 from codea1_jax.plan import assumptions
-from codea1_jax.plan.assumptions import efficiency_of
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName, Shape
 from codea1_jax.plan.planned_run import PlannedRun
 from codea1_jax.plan.simulation import simulate_packing, simulate_sampling
@@ -146,14 +145,16 @@ def learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> d
 
 
 def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
-    return read * run.token_bytes / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
+    return read * run.token_bytes / (hardware.chip.bandwidth * assumptions.EFFICIENCY[hardware.platform].cache)
 
 
 def attention_seconds(run: PlannedRun, hardware: Hardware, phase: Phase, pairs: Number) -> float:
     """Seconds in which a device computes what flash kernels do for that many pairs of places in a forward pass."""
     cycles = assumptions.TILE_CYCLES.get(hardware.kind)
     if cycles is None or run.model.head_dim != assumptions.TILE_HEAD_DIM:
-        return attention_flops(run, phase, pairs) / (hardware.chip.flops * efficiency_of(hardware).attention)
+        return attention_flops(run, phase, pairs) / (
+            hardware.chip.flops * assumptions.EFFICIENCY[hardware.platform].attention
+        )
     each = sum(cycles) if phase.kind == "gradient" else cycles[0]
     return pairs / BLOCK**2 * run.heads * run.model.num_layers * each / hardware.chip.clock
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from codea1_jax.common.chips import Chip, Hardware
-from codea1_jax.plan.assumptions import Efficiency, efficiency_of
+from codea1_jax.plan.assumptions import EFFICIENCY, Efficiency
 from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, find_collectives, parse
 
 ENTERED = frozenset(("conditional", "call", "async-start"))
@@ -51,7 +51,7 @@ def expected_seconds(program: str, hardware: Hardware) -> float:
 
     Devices wait for each other beyond what they compute meanwhile.
     """
-    chip, efficiency = hardware.chip, efficiency_of(hardware)
+    chip, efficiency = hardware.chip, EFFICIENCY[hardware.platform]
     computing = sum(
         kernel.times * (_kernel_seconds(kernel, chip, efficiency) + efficiency.launch)
         for kernel in find_kernels(program)

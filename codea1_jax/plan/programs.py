@@ -48,10 +48,6 @@ class Program:
     program: ahead.Program
     resident: int
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.program.arguments
-
     def lower(self) -> Lowered:
         return self.program.lower()
 

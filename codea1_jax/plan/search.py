@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.plan.assumptions import HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS, efficiency_of
+from codea1_jax.plan.assumptions import EFFICIENCY, HOST_SECONDS, LAYER_SECONDS, ROW_SECONDS
 from codea1_jax.plan.compiler import CompilerError, Report
 from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.memory import least_memory, resident
@@ -212,13 +212,13 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
         if passes:
             tokens = math.prod(own.micro_batch(phase.owner)) / own.batch_shards
             sums = passes * _sums(own, hardware, tokens, times=1)
-        total += work.calls * (gathering.seconds(hardware, efficiency_of(hardware)) + sums + HOST_SECONDS)
+        total += work.calls * (gathering.seconds(hardware, EFFICIENCY[hardware.platform]) + sums + HOST_SECONDS)
     return total
 
 
 def estimated_sampling(run: PlannedRun, hardware: Hardware, load: Load, fill: float) -> float:
     """Seconds in which a load is sampled, a step's or an evaluation's; as `estimated_seconds`."""
-    run, reached = run.for_policy(load.policy), efficiency_of(hardware)
+    run, reached = run.for_policy(load.policy), EFFICIENCY[hardware.platform]
     table = sampling_table(run, load, fill)
     decoding = _decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill)
     rest = table.values()
@@ -234,7 +234,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill:
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
     moving = replace(work, traffic=block * run.compute_param_bytes)
-    call = moving.seconds(hardware, efficiency_of(hardware))
+    call = moving.seconds(hardware, EFFICIENCY[hardware.platform])
     call = max(call, block * run.model.num_layers * LAYER_SECONDS[hardware.platform])
     call += _sums(run, hardware, block * capacity.rows / shards, times=block)
     read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
@@ -246,7 +246,7 @@ def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> flo
     if run.tensor == 1:
         return 0.0
     sent = 2 * (1 - 1 / run.tensor) * tokens * run.model.hidden_size * run.itemsize
-    bandwidth = hardware.chip.interconnect * efficiency_of(hardware).interconnect
+    bandwidth = hardware.chip.interconnect * EFFICIENCY[hardware.platform].interconnect
     return 2 * run.model.num_layers * (sent / bandwidth + times * HOP)
 
 

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
@@ -56,12 +56,6 @@ class Address:
                 ) from error
 
 
-@dataclass(frozen=True)
-class Ports:
-    http: int
-    grpc: int
-
-
 @dataclass(eq=False)
 class Server:
     """A policy at an address, until stopped.
@@ -84,8 +78,8 @@ class Server:
         """Lets `run` end: no new requests, those in progress have their grace. Call it in the event loop's thread."""
         self._stopped.set()
 
-    async def run(self, ready: Callable[[Ports], None]) -> None:
-        """Compiles, and serves until `stop`; `ready` is called once requests are taken.
+    async def run(self, ready: Callable[[Address], None]) -> None:
+        """Compiles, and serves until `stop`; `ready` gets the address once requests are taken.
 
         Raises OSError where the address is not available, and what the engine raised if it failed.
         """
@@ -127,13 +121,13 @@ class Server:
                     break
         return batcher
 
-    async def _serve(self, batcher: Batcher, ready: Callable[[Ports], None]) -> None:
+    async def _serve(self, batcher: Batcher, ready: Callable[[Address], None]) -> None:
         address, grace = self.address, self.grace
         app = make_app(self.name, batcher, address.token)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
             async with listening(app, address.host, address.http_port, grace) as (_, http_port):
-                ready(Ports(http_port, grpc_port))
+                ready(replace(address, http_port=http_port, grpc_port=grpc_port))
                 await self._stopped.wait()
                 stopping = asyncio.create_task(grpc_server.stop(grace))  # while HTTP's requests have theirs
             await stopping
@@ -146,7 +140,7 @@ class Server:
         self.stop()
 
 
-def run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
+def run_until_signalled(server: Server, ready: Callable[[Address], None]) -> None:
     """Runs the server until SIGINT, SIGTERM or SIGHUP; a second one ends the process as it would any other."""
 
     async def run() -> None:

@@ -7,7 +7,7 @@ from capacities import for_slots
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.models.attention import flash_tpu
-from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
+from codea1_jax.plan.assumptions import EFFICIENCY, HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS
 from codea1_jax.plan.compiler import Compiled, ProgramName
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.plan.planned_run import make_planned_run
@@ -109,7 +109,7 @@ def test_reading_the_cache_takes_what_its_bytes_take():
     phase = Phase("decode", "test")
     spent = expected_seconds(run, hardware, phase, step.calls[phase], {ProgramName(phase): program(1.0)})
     token = 2 * 28 * 2 * 128 * 2  # keys and values, layers, heads, dimensions, two bytes
-    reached = efficiency_of(hardware).cache * 819e9
+    reached = EFFICIENCY[hardware.platform].cache * 819e9
     calls = step.calls[phase]
     read = calls.read * token / reached
     assert spent - calls.host_seconds - calls.count == pytest.approx(read, rel=0.01)

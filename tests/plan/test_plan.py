@@ -254,7 +254,7 @@ def test_two_models_lower_to_programs_of_their_own_sizes():
     run = planned_run_on(load(Config, "micro/a1", [*SMALL, small, "mesh={fsdp: 1, tensor: 1}"]), "cpu", 1)
     updates = [ProgramName(Phase("update", name)) for name in ("code", "test")]
     for program in make_programs(run, one_device_mesh(), updates):
-        state = program.arguments[0]
+        state = program.program.arguments[0]
         held = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
         assert held == parameters(run.for_policy(program.name.phase.owner).model)
 

@@ -23,5 +23,5 @@ def client(server: Running) -> openai.OpenAI:
 
 @pytest.fixture(scope="session")
 def stub(server: Running) -> Iterator[jetstream_pb2_grpc.OrchestratorStub]:
-    with grpc.insecure_channel(f"127.0.0.1:{server.ports.grpc}") as channel:
+    with grpc.insecure_channel(f"127.0.0.1:{server.address.grpc_port}") as channel:
         yield jetstream_pb2_grpc.OrchestratorStub(channel)

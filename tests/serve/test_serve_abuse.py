@@ -51,7 +51,7 @@ HALF = {
 @pytest.mark.parametrize("name", HALF)
 def test_half_sent_requests_hold_up_nobody_and_leave_nothing_in_the_log(small, caplog, name):
     with contextlib.ExitStack() as stack:
-        for port in [small.ports.http] * 24 + [small.ports.grpc] * 12:
+        for port in [small.address.http_port] * 24 + [small.address.grpc_port] * 12:
             stack.enter_context(connected(port, HALF[name]))
         assert small.client().completions.create(model="tiny", prompt="a", max_tokens=1).choices
     assert small.client().models.list().data
@@ -60,7 +60,7 @@ def test_half_sent_requests_hold_up_nobody_and_leave_nothing_in_the_log(small, c
 
 def test_a_body_that_does_not_come_in_is_answered_408(small, monkeypatch):
     monkeypatch.setattr(http_service, "TRANSFER_SECONDS", 0.2)
-    with connected(small.ports.http, HALF["half a body"]) as connection:
+    with connected(small.address.http_port, HALF["half a body"]) as connection:
         head, _, body = connection.recv(10_000).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408")
     assert "did not come in" in json.loads(body)["error"]["message"]
@@ -68,7 +68,7 @@ def test_a_body_that_does_not_come_in_is_answered_408(small, monkeypatch):
 
 def test_a_body_that_is_too_long_is_not_read(small):
     start = HALF["half a body"].split(b"Content-Length")[0]
-    with connected(small.ports.http, start + b"Content-Length: 16777217\r\n\r\n") as connection:
+    with connected(small.address.http_port, start + b"Content-Length: 16777217\r\n\r\n") as connection:
         head, _, body = connection.recv(10_000).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 413")
     assert json.loads(body)["error"]["message"]
@@ -86,7 +86,7 @@ def connected(port: int, data: bytes) -> socket.socket:
 )
 def test_a_token_of_any_bytes_is_refused_with_401(server, caplog, bearer):
     request = b"GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: " + bearer + b"\r\n\r\n"
-    with connected(server.ports.http, request) as connection:
+    with connected(server.address.http_port, request) as connection:
         head, _, body = connection.recv(10_000).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 401")
     assert json.loads(body)["error"]["code"] == "invalid_api_key"

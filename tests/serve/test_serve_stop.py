@@ -92,7 +92,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, capsys, monkeypa
 def test_a_port_in_use_is_named_and_not_shared(taken):
     policy, params = tiny_policy()
     with running(policy, params) as (first, _):
-        ports = {"http": 0, "grpc": 0, taken: getattr(first.ports, taken)}
+        ports = {"http": 0, "grpc": 0, taken: getattr(first.address, f"{taken}_port")}
         second = Server("second", policy, params, CAPACITY, Address("127.0.0.1", ports["http"], ports["grpc"], TOKEN))
         with pytest.raises(
             OSError,

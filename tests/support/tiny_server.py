@@ -13,7 +13,7 @@ from capacities import for_slots
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity
-from codea1_jax.serve.server import Address, Ports, Server
+from codea1_jax.serve.server import Address, Server
 
 CAPACITY = for_slots(4, 2, (64,), (64,), block=8, prefill_tokens=64)
 TOKEN = "open sesame"
@@ -21,13 +21,13 @@ TOKEN = "open sesame"
 
 @dataclass(frozen=True)
 class Running:
-    ports: Ports
+    address: Address
     policy: Policy
     params: Params
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.ports.http}"
+        return f"http://127.0.0.1:{self.address.http_port}"
 
     def client(self, **settings) -> openai.OpenAI:
         return openai.OpenAI(
@@ -40,18 +40,18 @@ def running(
     policy: Policy, params: Params, capacity: Capacity = CAPACITY, **settings
 ) -> Iterator[tuple[Running, threading.Thread]]:
     """Starts a server, and stops it at the end."""
-    ports: Future[Ports] = Future()
+    address: Future[Address] = Future()
     made: Future[Server] = Future()
 
     async def serve() -> None:
         made.set_result(Server("tiny", policy, params, capacity, Address("127.0.0.1", 0, 0, TOKEN), **settings))
-        await made.result().run(ports.set_result)
+        await made.result().run(address.set_result)
 
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="server")
     thread.start()
     try:
-        yield Running(ports.result(60), policy, params), thread
+        yield Running(address.result(60), policy, params), thread
     finally:
         loop.call_soon_threadsafe(made.result().stop)
         thread.join(60)
