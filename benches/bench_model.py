@@ -27,13 +27,10 @@ def main() -> None:
             for measure in ("loss", "gradient_norm"):
                 np.testing.assert_allclose(first["ours"][measure], first["transformers"][measure], rtol=1e-4)
             turns = take_turns(started, TURNS, Contender.ask_twice)
-    print(table(turns, training_flops() / 1e9, "GFLOP"))
-    finish("model", {"torch": speedups(turns)["transformers"]})
-
-
-def training_flops() -> float:
     tokens = SEQUENCES * LENGTH
-    return 3 * (layers_flops(SHAPE, tokens, SEQUENCES * causal(LENGTH)) + vocabulary_flops(SHAPE, tokens))
+    forward = layers_flops(SHAPE, tokens, SEQUENCES * causal(LENGTH)) + vocabulary_flops(SHAPE, tokens)
+    print(table(turns, 3 * forward / 1e9, "GFLOP"))
+    finish("model", {"torch": speedups(turns)["transformers"]})
 
 
 if __name__ == "__main__":

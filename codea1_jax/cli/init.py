@@ -27,7 +27,7 @@ from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.run.rundir import RUN_FOLDER
 from codea1_jax.runtime.devices import start_devices
 from codea1_jax.training.fitting import free_on_host
-from codea1_jax.training.judges import make_judge
+from codea1_jax.training.parts import make_judge
 from codea1_jax.training.questions import drop_unsound
 from codea1_jax.training.sources import load_problems
 from data_pipeline import Problem

@@ -17,7 +17,7 @@ from codea1_jax.run.rundir import checkpoints_of
 from codea1_jax.runtime.storage import REMOTE
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.checks import Check, run_checks
-from codea1_jax.training.judges import make_judge
+from codea1_jax.training.parts import make_judge
 from codea1_jax.training.questions import load_benchmarks
 from codea1_jax.training.sources import count_questions
 from data_pipeline.benchmark import PACKAGES

@@ -152,9 +152,8 @@ def attention_seconds(run: PlannedRun, hardware: Hardware, phase: Phase, pairs: 
     """Seconds in which a device computes what flash kernels do for that many pairs of places in a forward pass."""
     cycles = assumptions.TILE_CYCLES.get(hardware.kind)
     if cycles is None or run.model.head_dim != assumptions.TILE_HEAD_DIM:
-        return attention_flops(run, phase, pairs) / (
-            hardware.chip.flops * assumptions.EFFICIENCY[hardware.platform].attention
-        )
+        reached = assumptions.EFFICIENCY[hardware.platform].attention
+        return attention_flops(run, phase, pairs) / (hardware.chip.flops * reached)
     each = sum(cycles) if phase.kind == "gradient" else cycles[0]
     return pairs / BLOCK**2 * run.heads * run.model.num_layers * each / hardware.chip.clock
 

@@ -149,7 +149,7 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
         held = shards * min(
-            int(free_for_pages(own, hardware, each) / own.token_bytes)
+            int(_free_for_pages(own, hardware, each) / own.token_bytes)
             for own in (run.for_policy(load.policy) for load in loads)
         )
         held = held // 100_000 * 100_000
@@ -157,7 +157,7 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
             yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
 
 
-def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> float:
+def _free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> float:
     """Bytes of a device that are left for the pages of that many rows."""
     logits = LOGITS * 4 * rows_per_shard * run.model.vocab_size / run.tensor
     return USED * hardware.chip.memory - resident(run) - run.compute_param_bytes - logits - SPARE

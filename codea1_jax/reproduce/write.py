@@ -16,14 +16,10 @@ def markdown(result: Result, rules: str = "") -> str:
     """
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    measured = f"\n{rules}\n" if rules else ""
-    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + measured
-
-
-def _legend(result: Result) -> str:
-    if not any(cell is not None and cell.paper is not None for line in result.lines for cell in line.cells):
-        return ""
-    return f"\nOurs (its difference to {result.against}); the paper's [ours minus the paper's].\n"
+    legend = f"\nOurs (its difference to {result.against}); the paper's [ours minus the paper's].\n"
+    compared = any(cell is not None and cell.paper is not None for line in result.lines for cell in line.cells)
+    parts = (f"### {result.title}\n\n", _pipes(head, rows), legend if compared else "", f"\n{rules}\n" if rules else "")
+    return "".join(parts)
 
 
 def published_markdown(table: Published) -> str:

@@ -1,13 +1,15 @@
 """A configuration put together: all that training uses and does not change."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, Config, Role
+from codea1_jax.config import METHODS, Config, Role, SandboxConfig
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.players import PolicyPlayer
@@ -26,7 +28,12 @@ from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem
 from data_pipeline.benchmark import make_benchmark
 from data_pipeline.loader import batches
-from sandbox import Judge
+from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
+from sandbox.host.doctor import try_out
+from sandbox.remote.bearer import read_token
+from sandbox.remote.client import RemoteJudge
+
+logger = logging.getLogger(__name__)
 
 SAMPLING_STAGES: Mapping[Role, str] = {"code": "generate_code", "test": "generate_tests"}  # as a step times them
 
@@ -109,6 +116,32 @@ class Training:
 
     def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
         return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
+
+
+def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
+    """The judge, which remembers what references answer; programs in local jails may also import `preload`.
+
+    Raises SandboxUnavailable, naming what is missing, if it cannot run here, no service answers, or it fails a right
+    program.
+    """
+    with ExitStack() as stack:
+        judge = stack.enter_context(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
+        try_out(judge)
+        stack.pop_all()
+    return ReferenceCache(judge)
+
+
+def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
+    limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+    if settings.backend == "http":
+        return RemoteJudge(settings.address, read_token(), limits, settings.workers)
+    try:
+        return SandboxPool(settings.workers, settings.backend, limits, preload)
+    except SandboxUnavailable as error:
+        if settings.fallback == "none":
+            raise
+        logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
+        return SandboxPool(settings.workers, "process", limits, preload)
 
 
 def make_training(

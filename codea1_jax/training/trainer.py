@@ -32,9 +32,8 @@ from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.checks import check_run
-from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import evaluate, train
-from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.parts import Training, make_judge, make_training
 from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.sources import GIVEN
 from codea1_jax.training.start import compile_ahead, own_starts, resume, start

@@ -15,7 +15,7 @@ from codea1_jax import cli
 from codea1_jax.config import Config, RolloutConfig, dump, load
 from codea1_jax.game.round import play_round
 from codea1_jax.run.rundir import check_same_run
-from codea1_jax.training.judges import make_judge
+from codea1_jax.training.parts import make_judge
 from data_pipeline import Problem
 from sandbox import Job, Limits, SandboxUnavailable, Status, Test
 from sandbox.host import doctor, jail

@@ -10,11 +10,12 @@ from codea1_jax.learn.losses import (
     cispo_loss,
     clipped_policy_loss,
     grpo_objective,
+    importance_ratio,
     k3_kl,
     masked_sum,
+    sampler_correction,
     token_means,
 )
-from codea1_jax.learn.ratios import importance_ratio, sampler_correction
 
 CLIPS = {"clip_low": 0.2, "clip_high": 0.28}
 

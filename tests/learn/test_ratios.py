@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from codea1_jax.config import GRPOConfig
-from codea1_jax.learn.ratios import MAX_LOG_RATIO, sampler_correction
+from codea1_jax.learn.losses import MAX_LOG_RATIO, sampler_correction
 
 KINDS = "token", "icepop"
 LOW, HIGH = 0.6, 1.5

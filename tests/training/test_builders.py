@@ -18,7 +18,7 @@ from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.engine import JetStreamSampler
 from codea1_jax.training import judges
 from codea1_jax.training.checks import check_run
-from codea1_jax.training.judges import make_judge
+from codea1_jax.training.parts import make_judge
 from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import make_sampler

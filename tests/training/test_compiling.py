@@ -10,9 +10,8 @@ from tiny_run import SETTINGS, first_run
 
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import evaluate
-from codea1_jax.training.parts import make_training
+from codea1_jax.training.parts import make_judge, make_training
 from codea1_jax.training.start import compile_ahead, start
 from codea1_jax.training.step import learn, play
 

@@ -36,8 +36,7 @@ from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies
 from codea1_jax.training.draw import play_step
-from codea1_jax.training.judges import make_judge
-from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.parts import Training, make_judge, make_training
 from codea1_jax.training.start import start
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import learn, play

@@ -20,8 +20,7 @@ from codea1_jax.models.policy import pretrained_policy
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.convert import convert, open_policy
-from codea1_jax.training.judges import make_judge
-from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.parts import Training, make_judge, make_training
 from codea1_jax.training.policies import InitialWeights
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State
