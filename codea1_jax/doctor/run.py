@@ -34,7 +34,10 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
         checks.append(Check("hardware", partial(_hardware, config.hardware, devices)))
     checks += [Check("model", partial(_models, config)), Check("judge", partial(_judge, config))]
     if config.eval.every and config.eval.datasets:
-        checks.append(Check("benchmarks", partial(_benchmarks, config)))
+        of = ", ".join(config.eval.datasets)
+        checks.append(
+            Check("benchmarks", lambda: f"{counted(len(load_benchmarks(config).problems), 'problem')} of {of}")
+        )
     findings = {check.name: _look(check) for check in checks}
     yield from findings.values()
     if findings["data"].works:
@@ -84,10 +87,6 @@ def _judge(config: Config) -> str:
         found = try_out(judge)
     unjailed = "process" in (settings.backend, settings.fallback)
     return f"{found}; WITHOUT a jail where none can be made" if unjailed else found
-
-
-def _benchmarks(config: Config) -> str:
-    return f"{counted(len(load_benchmarks(config).problems), 'problem')} of {', '.join(config.eval.datasets)}"
 
 
 def _schedule(config: Config) -> Iterator[Finding]:

@@ -24,8 +24,6 @@ from codea1_jax.rollout.decode import (
     DecodedBlock,
     Decoder,
     PackedPrompts,
-    ResidentPrompts,
-    Rows,
     check_shards,
     make_decoder,
     new_cache,
@@ -229,16 +227,9 @@ class Sampler:
         self.counters.decoded += int(block.steps) * block.tokens.shape[1]
         return block
 
-    def _decode(
-        self,
-        decoder: Decoder,
-        params: Params,
-        cache: Cache,
-        prompts: ResidentPrompts,
-        rows: Rows,
-        controls: Controls,
-    ) -> tuple[Cache, DecodedBlock]:
-        return decoder(params, cache, prompts, rows, controls)
+    def _decode(self, decoder: Decoder, params: Params, *start: Any) -> tuple[Cache, DecodedBlock]:
+        """start: the cache, prompts, rows and controls."""
+        return decoder(params, *start)
 
 
 def _completed(finished: Finished) -> tuple[int, tuple[Completion, ...]]:

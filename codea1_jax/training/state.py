@@ -41,7 +41,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
     book = {
-        question: {Test(*texts, Tolerance(atol, rtol)): count for *texts, atol, rtol, count in page}
+        question: {Test(call, want, inputs, Tolerance(*rest)): count for call, want, inputs, *rest, count in page}
         for question, page in document["book"].items()
     }
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}

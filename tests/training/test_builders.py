@@ -16,7 +16,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.engine import JetStreamSampler
-from codea1_jax.training import judges
+from codea1_jax.training import parts
 from codea1_jax.training.checks import check_run
 from codea1_jax.training.parts import make_judge
 from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
@@ -36,7 +36,7 @@ def no_jail(monkeypatch):
             raise SandboxUnavailable("user namespaces are forbidden")
         return SandboxPool(1, backend, limits, preload)
 
-    monkeypatch.setattr(judges, "SandboxPool", pool)
+    monkeypatch.setattr(parts, "SandboxPool", pool)
 
 
 def test_without_a_jail_the_micro_preset_warns_and_judges_in_plain_processes(no_jail, caplog):

@@ -104,15 +104,14 @@ class Rehearsal:
         return f"{arranged}; {self._pod.processes} processes of {self.devices // self._pod.processes} virtual devices"
 
     def _models(self) -> str:
-        written = [self._write_random(key, model) for key, model in self._pretrained.items()]
+        written = []
+        for key, model in self._pretrained.items():
+            assert model.pretrained is not None
+            tokenizer = load_tokenizer(resolve(model.pretrained, FILES))
+            shape = shrunk_shape(model_shape(model), self.config.mesh.shape(self.devices))
+            write_random_model(self.directory / key, shape, tokenizer, jnp.float32)
+            written.append(f"{key}: random weights, {shape.vocab_size:,} tokens")
         return "; ".join(written) or "trained from scratch, at its own size"
-
-    def _write_random(self, key: str, model: ModelConfig) -> str:
-        assert model.pretrained is not None
-        tokenizer = load_tokenizer(resolve(model.pretrained, FILES))
-        shape = shrunk_shape(model_shape(model), self.config.mesh.shape(self.devices))
-        write_random_model(self.directory / key, shape, tokenizer, jnp.float32)
-        return f"{key}: random weights, {shape.vocab_size:,} tokens"
 
     def _settings(self) -> str:
         locations: dict[str, Any] = {"run.directory": self._run, "checkpoint.directory": "null"}

@@ -200,15 +200,8 @@ class JetStreamSampler(Sampler):
         super().__init__(model, capacity=capacity, mesh=mesh, **settings)
         self._engine = JetStreamEngine(model, tokenizer, capacity, mesh)
 
-    def _decode(
-        self,
-        decoder: Decoder,
-        params: Params,
-        cache: Cache,
-        prompts: ResidentPrompts,
-        rows: Rows,
-        controls: Controls,
-    ) -> tuple[Cache, DecodedBlock]:
+    def _decode(self, decoder: Decoder, params: Params, *start: Any) -> tuple[Cache, DecodedBlock]:
+        cache, prompts, rows, controls = start
         state, result = self._engine.generate(params, DecodeState(cache, prompts, rows, controls, decoder))
         return state.cache, result.block
 

@@ -119,10 +119,12 @@ def evaluation_table(metrics: Sequence[Mapping[str, Any]], samples: int) -> str:
     if not names:
         return "The run was not evaluated."
     chosen = [lines[0], lines[-1]] if lines[0]["step"] < lines[-1]["step"] else [lines[-1]]
-    rows = [
-        (_shown(name, samples), *("{:.1f} ({:.1f} to {:.1f})".format(*_interval(line, name)) for line in chosen))
-        for name in names
-    ]
+    rows = []
+    for name in names:
+        shown = name.removeprefix("eval/").replace("avg_at_n", f"avg@{samples}").replace("_at_", "@").replace("_", " ")
+        found = [[line.get(f"{name}{end}") for end in ("", "_low", "_high")] for line in chosen]
+        numbers = [[float("nan") if value is None else value for value in each] for each in found]
+        rows.append((shown, *("{:.1f} ({:.1f} to {:.1f})".format(*each) for each in numbers)))
     return "\n\n".join(
         (
             "By the run itself, on questions that it did not train on: percent, with 95% intervals by bootstrap over "
@@ -130,14 +132,6 @@ def evaluation_table(metrics: Sequence[Mapping[str, Any]], samples: int) -> str:
             _table(("", *(f"step {line['step']}" for line in chosen)), rows),
         )
     )
-
-
-def _interval(line: Mapping[str, Any], name: str) -> list[float]:
-    return [float("nan") if (value := line.get(f"{name}{end}")) is None else value for end in ("", "_low", "_high")]
-
-
-def _shown(name: str, samples: int) -> str:
-    return name.removeprefix("eval/").replace("avg_at_n", f"avg@{samples}").replace("_at_", "@").replace("_", " ")
 
 
 def rollouts_card(repo: str, method: str, counts: Mapping[str, int], licence: str | None) -> str:
