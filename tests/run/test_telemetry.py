@@ -103,13 +103,13 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
 def test_rollouts_round_trip_whatever_the_models_wrote(tmp_path: Path) -> None:
     hostile = "</script>\u2028\n\0 \ud800 é 🎲"
     lines = telemetry.rollout_lines([{"step": 10, "question": hostile}, {"step": 10}])
-    path = telemetry.write_rollouts(tmp_path, 10, lines)
-    assert path == tmp_path / "rollouts" / "step_000010.jsonl"
-    assert read_lines(path) == [{"step": 10, "question": hostile}, {"step": 10}]
+    telemetry.write_rollouts(tmp_path, 10, lines)
+    assert read_lines(tmp_path / "rollouts" / "step_000010.jsonl") == [{"step": 10, "question": hostile}, {"step": 10}]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:
-    path = telemetry.write_rollouts(tmp_path, 1, '{"step": 1}\n')
+    telemetry.write_rollouts(tmp_path, 1, '{"step": 1}\n')
+    path = telemetry.rollouts_path(tmp_path, 1)
 
     def full_disk(_: int) -> None:
         raise OSError(28, "No space left on device")

@@ -42,7 +42,7 @@ def test_what_jax_raises_becomes_one_line_with_the_fix_and_the_exit_code(reason,
     def fail(*_):
         raise RuntimeError(f"Unable to initialize backend 'tpu': {reason}{ADVICE}\nand more")
 
-    monkeypatch.setattr(cli.presets, "_run", fail)
+    monkeypatch.setattr("codea1_jax.cli.presets._run", fail)
     assert cli.main(["presets"]) == (1 if passing else 2)
     (line,) = capsys.readouterr().err.splitlines()
     assert reason.rstrip(".") in line and ADVICE not in line and "and more" not in line
