@@ -34,13 +34,6 @@ class Pod:
     logs: Path
     compiled: Path  # the folder of compiled programs that they share, unless the user has named one
 
-    def _command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
-        """The words of `codea1` as one of the processes; it does not outlive this one."""
-        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        hosts = (f"hosts.coordinator={address}", f"hosts.count={self.processes}", f"hosts.index={index}")
-        own = hosts if self.processes > 1 else ()
-        return [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax.cli", *arguments, *own]
-
     @property
     def environment(self) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
@@ -53,15 +46,17 @@ class Pod:
 
     @contextmanager
     def running(self, name: str, arguments: Sequence[str], seconds: float) -> "Iterator[Running]":
-        """The processes of a stage, which has that long. They are gone at the end."""
+        """The processes of a stage, which has that long. They are gone at the end, and do not outlive this one."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        address = f"127.0.0.1:{_free_port()}"
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        command = [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax.cli", *arguments]
+        hosts = (f"hosts.coordinator=127.0.0.1:{_free_port()}", f"hosts.count={self.processes}")
         logs = [self.logs / f"{name}-{index}.log" for index in range(self.processes)]
         processes = []
         for index, log in enumerate(logs):
             with log.open("wb") as file:
-                command = self._command(index, arguments, address)
-                processes.append(subprocess.Popen(command, env=self.environment, stdout=file, stderr=file))
+                words = [*command, *hosts, f"hosts.index={index}"] if self.processes > 1 else command
+                processes.append(subprocess.Popen(words, env=self.environment, stdout=file, stderr=file))
         running = Running(processes, logs, time.monotonic() + seconds)
         try:
             yield running
