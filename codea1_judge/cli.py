@@ -20,7 +20,9 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser("codea1-judge", description="Judge untrusted Python programs.", allow_abbrev=False)
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    options = parser.parse_args(arguments)
     from data_pipeline.problem import visible  # noqa: PLC0415
     from sandbox import SandboxError, SandboxUnavailable  # noqa: PLC0415
 
@@ -92,10 +94,3 @@ def positive(text: str) -> int:
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("codea1-judge", description="Judge untrusted Python programs.", allow_abbrev=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_commands(commands)
-    return parser

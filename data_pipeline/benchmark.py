@@ -97,10 +97,7 @@ Checks = tuple[Problem, Sequence[str], Mapping[str, Future[Verdicts]]]
 
 
 def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
-    """Runs every problem's own solution against its own check; a problem without one is taken as sound.
-
-    Raises SandboxError if the judge fails.
-    """
+    """Runs each solution, if any, against its own check. Raises SandboxError if the judge fails."""
     tests: dict[Problem, tuple[Test, ...] | None] = {}
     missing, unsound = [], []
     for problem in problems:
@@ -141,10 +138,7 @@ def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
 def check_samples(
     benchmark: Benchmark, drawn: Iterable[tuple[Problem, Sequence[str]]], judge: Judge
 ) -> Iterator[TaskResult]:
-    """Checks each problem's programs as they come, equal ones once; results in the same order.
-
-    Raises SandboxError if the judge fails.
-    """
+    """Checks each problem's programs, equal ones once; results in order. Raises SandboxError if the judge fails."""
     pending: deque[Checks] = deque()
     for problem, programs in drawn:
         checks = {

@@ -8,13 +8,12 @@ fields: those that https://github.com/cai-jianfeng/CodeContests-O (src/codeconte
 checkers are C++, which is not run.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import mapping, mappings, number, text, texts
-from data_pipeline.stream_rows import Sample, first_parsing, pairs, stream, to_train_on
+from data_pipeline.stream_rows import first_parsing, pairs, stream, to_train_on
 
 _PYTHON3 = 3  # UNKNOWN_LANGUAGE, PYTHON, CPP, PYTHON3, JAVA
 
@@ -26,15 +25,12 @@ def _problem(row: Row, name: str) -> Problem:
     solutions = pairs(*_fields(row, "solutions", "language", "solution"))
     programs = [program for language, program in solutions if language == _PYTHON3]
     solution = first_parsing(texts({"solution": programs}, "solution"))
-    problem = stream(name, text(row, "description"), solution, _tests(row), "code_contests")
+    parts = ("private_tests", "generated_tests", "public_tests")
+    tests = [sample for part in parts for sample in pairs(*_fields(row, part, "input", "output"))]
+    problem = stream(name, text(row, "description"), solution, tests, "code_contests")
     limit = mapping(row.get("time_limit"), "time_limit")
     seconds = number(limit, "seconds") + number(limit, "nanos") / 1e9
     return to_train_on(replace(problem, seconds=seconds, memory_mb=number(row, "memory_limit_bytes") / 2**20))
-
-
-def _tests(row: Row) -> Iterator[Sample]:
-    for name in ("private_tests", "generated_tests", "public_tests"):
-        yield from pairs(*_fields(row, name, "input", "output"))
 
 
 def _fields(row: Row, name: str, *fields: str) -> tuple[object, ...]:

@@ -24,16 +24,16 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
-    """The golden tests of `entry_point` in the order of the code, one for each distinct call.
-
-    Raises BadRow if the code does not parse.
-    """
+    """The golden tests of `entry_point` in order, one a distinct call. Raises BadRow if the code does not parse."""
     return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
 
 
 def asserts_of(module: ast.Module) -> Iterator[ast.Assert]:
     """The asserts of test functions, in order, without the names that these bind."""
-    shared = _module_bindings(module)
+    shared: Bindings = {}
+    for node in module.body:
+        if isinstance(node, ast.Assign):
+            _assign(node, shared)
     for function in _test_functions(module):
         for bindings in _parametrizations(function, shared):
             yield from _asserts(function.body, bindings)
@@ -180,14 +180,6 @@ def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
         for function in functions:
             if isinstance(function, ast.FunctionDef) and function.name.startswith("test"):
                 yield function
-
-
-def _module_bindings(module: ast.Module) -> Bindings:
-    bindings: Bindings = {}
-    for node in module.body:
-        if isinstance(node, ast.Assign):
-            _assign(node, bindings)
-    return bindings
 
 
 def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindings]:

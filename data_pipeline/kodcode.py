@@ -13,7 +13,7 @@ from data_pipeline import node_tests
 from data_pipeline.golden import asserts_of, golden_tests, golden_tests_of_class, tests_among
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
-from data_pipeline.rows import conversation, identifier, mappings, text, texts
+from data_pipeline.rows import conversation, identifier, mapping, mappings, text, texts
 from data_pipeline.source_code import classes, functions, helpers_last, parse, with_declaration
 from sandbox import Task, nodes
 
@@ -43,9 +43,7 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
 def _golden(
     tests: str, solution: str, functions: Sequence[str], classes: Sequence[str]
 ) -> tuple[Task, str, str, tuple[str, ...]]:
-    """What the solution is, its entry point, the solution itself, which may get annotations, and its golden tests: the
-    function, else the class, that most are about.
-    """
+    """Task, entry point, solution (perhaps annotated) and golden tests: of the function, else class, of most tests."""
     if not (functions or classes):
         raise BadRow("the solution defines neither a function nor a class")
     found = [(Task.FUNCTION, name, *_of_function(tests, solution, name)) for name in functions]
@@ -68,7 +66,7 @@ def _of_function(tests: str, solution: str, name: str) -> tuple[str, tuple[str, 
 
 
 def _authors_problem(row: Row, name: str) -> Problem:
-    solution, extra = text(row, "GT_code"), _extra(row)
+    solution, extra = text(row, "GT_code"), mapping(row.get("extra_info"), "extra_info")
     defined = helpers_last(functions(solution))
     named = identifier(extra, "function_name") if extra.get("function_name") else ""
     tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
@@ -87,28 +85,19 @@ def _authors_problem(row: Row, name: str) -> Problem:
     )
 
 
-def _extra(row: Row) -> Row:
-    extra = row.get("extra_info")
-    if not isinstance(extra, dict):
-        raise BadRow("extra_info is not an object")
-    return extra
-
-
 def _asked(row: Row) -> str:
     """The question itself: a field `problem`, else what follows "Question:" in the user's last message."""
     if row.get("problem"):
         return text(row, "problem")
-    messages = row.get("prompt")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise BadRow("prompt is not a conversation")
-    asked = next((m for m in reversed(messages) if m.get("role") == "user"), {})
+    messages = mappings(row.get("prompt"), "prompt")
+    asked = next((message for message in reversed(messages) if message.get("role") == "user"), {})
     return text(asked, "content").partition("Question:\n")[2] or text(asked, "content")
 
 
 AUTHORS_FORMAT = Format(
     "KodCode as the authors of Code-A1 train on it",
     frozenset({"prompt", "GT_code", "GT_test", "extra_info"}),
-    lambda row: text(_extra(row), "question_id"),
+    lambda row: text(mapping(row.get("extra_info"), "extra_info"), "question_id"),
     _authors_problem,
     difficulty_of=lambda _row: "hard",
 )

@@ -59,10 +59,7 @@ def check(candidate):
 
 
 def of_method(name: str, question: str, method: str, tests: Sequence[Sample], source: str) -> Problem:
-    """A problem that asks for a method of `Solution`: of a test's input each line is an argument, in JSON.
-
-    Raises BadRow for other tests, and without any.
-    """
+    """A problem of a method of `Solution`: a line of an input is an argument, in JSON. Raises BadRow for others."""
     texts = [(text({"input": given}, "input"), text({"output": value}, "output")) for given, value in tests]
     samples = [([line for line in given.split("\n") if line], value) for given, value in texts]
     if not samples:
@@ -108,19 +105,8 @@ def unpacked(packed: str) -> object:
         if not unzip.eof:
             raise ValueError(f"incomplete, or of more than {_MOST_BYTES} bytes")
         return _PlainUnpickler(io.BytesIO(data)).load()
-    # All that a malformed pickle raises.
-    except (
-        ValueError,
-        zlib.error,
-        pickle.UnpicklingError,
-        EOFError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-        OverflowError,
-    ) as error:
-        raise BadRow(f"tests that are not JSON cannot be unpacked: {one_line(error)}") from None
+    except Exception as error:  # a malformed pickle may raise anything
+        raise BadRow(f"tests that are not JSON cannot be unpacked: {one_line(error)}") from error
 
 
 FORMAT = Format(

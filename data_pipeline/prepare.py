@@ -68,7 +68,9 @@ def prepare(
     loaded = read(source, recipe.difficulties)
     # A file may hold other datasets' rows as well.
     loaded = loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != recipe.name})
-    kept_after = _read_counts(loaded)
+    rows = len(loaded.problems) + len(loaded.refused)
+    unwanted = sum(refusal.reason.startswith("difficulty ") for refusal in loaded.refused)
+    kept_after = {"rows": rows, "of a wanted difficulty": rows - unwanted, "readable": len(loaded.problems)}
     evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
     loaded = drop_duplicates(loaded)
     kept_after["each question once"] = len(loaded.problems)
@@ -79,7 +81,8 @@ def prepare(
     with open_judge(packages) as judge:
         loaded = _validated(loaded, judge, progress)
     kept_after["the solution passes its tests"] = len(loaded.problems)
-    dropped = dict(Counter(_kind(refusal.reason) for refusal in loaded.refused).most_common())
+    kinds = (re.sub(r"\d+", "N", refusal.reason.partition(":")[0]) for refusal in loaded.refused)
+    dropped = dict(Counter(kinds).most_common())
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in dropped.items())
         raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
@@ -102,12 +105,6 @@ def prepare(
     return path, manifest
 
 
-def _read_counts(loaded: Loaded) -> dict[str, int]:
-    rows = len(loaded.problems) + len(loaded.refused)
-    unwanted = sum(refusal.reason.startswith("difficulty ") for refusal in loaded.refused)
-    return {"rows": rows, "of a wanted difficulty": rows - unwanted, "readable": len(loaded.problems)}
-
-
 def _installed_packages(problems: Sequence[Problem]) -> tuple[str, ...]:
     imported = {name for problem in problems for name in packages_of(problem.solution)}
     return ("numpy", *sorted(name for name in imported - {"numpy"} if _is_installed(name)))
@@ -128,10 +125,6 @@ def _validated(loaded: Loaded, judge: Judge, progress: Progress | None) -> Loade
         if progress:
             progress(start + len(chunk), len(loaded.problems))
     return loaded.refusing(reasons)
-
-
-def _kind(reason: str) -> str:
-    return re.sub(r"\d+", "N", reason.partition(":")[0])
 
 
 def _sha256(*files: Path) -> str:

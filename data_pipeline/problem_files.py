@@ -165,10 +165,7 @@ def _problem(row: Row, name: str) -> Problem:
 
 
 def _tests(row: Row) -> tuple[Task, list[Sample | SuiteTest | Rejected]]:
-    """What the row's solution is, and its tests, or why one is left out.
-
-    Where a test states no tolerance, the question's holds.
-    """
+    """What the row's solution is, and its tests, with the question's tolerance unless they state one."""
     task, tolerance = _task(row), _tolerance(row)
     if task is Task.STREAM:
         return task, [_read(_sample, item) for item in _given_tests(row)]

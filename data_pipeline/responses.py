@@ -35,7 +35,7 @@ _MARK = re.compile(r"(?:`{3,}|~{3,})(?:[ \t]*py(?:thon)?[0-9.]*\b)?", re.IGNOREC
 _MARKS = 8  # fences, the last ones, between which a program is looked for where no block is one
 _PARSED_SHARE = 10  # and that many times the answer's length is parsed for it
 _BUILTINS = frozenset(dir(builtins))
-_PAPER_BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)  # as the original finds blocks
+PAPER_BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)  # as the original finds blocks
 _SCRIPT_ENDS = ("\n```", "\nif __name__", "\ndef main(", "\nprint(")  # where BigCodeBench stops a response
 
 
@@ -65,7 +65,7 @@ def program_in(response: str, entry_point: str | None = None) -> str:
     """
     answer = answer_in(response)
     blocks = code_blocks(answer)
-    if len(blocks) == 1 and entry_point and _defines_at_once(blocks[0].text, entry_point):
+    if len(blocks) == 1 and entry_point and re.search(rf"(?m)^def {re.escape(entry_point)}\b", blocks[0].text):
         return blocks[0].text  # as nearly every answer is: there is nothing to choose, so nothing is parsed
     for each in (blocks, *_other_readings(answer)):
         program = _joined([b for b in each if b.may_be_python], entry_point) or _joined(each, entry_point)
@@ -75,9 +75,7 @@ def program_in(response: str, entry_point: str | None = None) -> str:
 
 
 def last_program(response: str) -> str:
-    """The program in a response that was asked for one that stands alone: the last block that parses, else the last
-    block, else the whole answer.
-    """
+    """A response's program that stands alone: the last block that parses, else the last block, else the answer."""
     answer = answer_in(response)
     return _last(code_blocks(answer), answer)
 
@@ -88,15 +86,8 @@ def script_in(response: str) -> str:
     return response[: min((end for end in ends if end >= 0), default=None)]
 
 
-def paper_blocks(response: str) -> list[str]:
-    """The blocks that the original's pattern finds."""
-    return _PAPER_BLOCK.findall(response[:MAX_RESPONSE])
-
-
 def paper_program(response: str) -> str:
-    """The first ```python block, else the whole response, as in the original: also where the first one is not closed
-    before another opens.
-    """
+    """The first ```python block that is closed before another opens, else the whole response, as in the original."""
     text, closed, behind = response[:MAX_RESPONSE].partition("```python")[2].partition("```")
     return text if closed and not behind.startswith("python") else response
 
@@ -110,16 +101,12 @@ def answer_in(response: str) -> str:
     return response[: end.start()] if end else response
 
 
-def code_blocks(text: str) -> list[CodeBlock]:
+def code_blocks(text: str, depth: int = _DEPTH) -> list[CodeBlock]:
     """The fenced blocks in order; those in lists and quotations without the indentation and marks of these.
 
     A block that holds fences and is not Python, because its own fence is not closed or it quotes a whole answer, is
-    given as the text before the first of them and the blocks that they begin.
+    given as the text before the first of them and the blocks that they begin, down to this depth.
     """
-    return _code_blocks(text, _DEPTH)
-
-
-def _code_blocks(text: str, depth: int) -> list[CodeBlock]:
     if "```" not in text and "~~~" not in text:
         return []
     blocks: list[CodeBlock] = []
@@ -131,7 +118,8 @@ def _code_blocks(text: str, depth: int) -> list[CodeBlock]:
         if opening:
             content, at = _content(lines, at, opening[1], opening[2])
             block = CodeBlock(opening[3], content)
-            blocks += _split_at_fences(block, depth - 1) if _holds_fences(block) else [block]
+            holds_fences = _FENCE.search(content) and parsed(content) is None
+            blocks += _split_at_fences(block, depth - 1) if holds_fences else [block]
     return blocks
 
 
@@ -144,18 +132,14 @@ def _content(lines: Sequence[str], at: int, before: str, fence: str) -> tuple[st
         width = 0  # behind a list's mark, and yet not indented as a list's text
     content: list[str] = []
     for following in range(at, len(lines)):
-        line = lines[following]
-        marks = quotation.match(line)
-        if marks is None:
-            break
-        text = _unindented(line[marks.end() :], width)
+        marks = quotation.match(lines[following])
+        text = _unindented(lines[following][marks.end() :], width) if marks else ""
         closing = text.strip(" \t")
-        if len(closing) >= len(fence) and not closing.strip(fence[0]) and not text.startswith("    "):
-            return "".join(f"{each}\n" for each in content), following + 1
+        closes = len(closing) >= len(fence) and not closing.strip(fence[0]) and not text.startswith("    ")
+        if closes or marks is None:
+            return "".join(f"{each}\n" for each in content), following + closes
         content.append(text)
-    else:
-        return "\n".join(content), len(lines)
-    return "".join(f"{each}\n" for each in content), following
+    return "\n".join(content), len(lines)
 
 
 def _unindented(line: str, width: int) -> str:
@@ -169,15 +153,7 @@ def _split_at_fences(block: CodeBlock, depth: int = _DEPTH) -> list[CodeBlock]:
     if fence is None or not depth:
         return [block]
     before = CodeBlock(block.info, block.text[: fence.start()])
-    return [before, *_code_blocks(block.text[fence.start() :], depth)]
-
-
-def _holds_fences(block: CodeBlock) -> bool:
-    return _FENCE.search(block.text) is not None and parsed(block.text) is None
-
-
-def _defines_at_once(text: str, entry_point: str) -> bool:
-    return re.search(rf"^def {re.escape(entry_point)}\b", text, re.MULTILINE) is not None
+    return [before, *code_blocks(block.text[fence.start() :], depth)]
 
 
 def _last(blocks: Sequence[CodeBlock], answer: str) -> str:

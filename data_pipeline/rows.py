@@ -182,10 +182,7 @@ def document(row: Row, name: str) -> Any:
 
 
 def conversation(row: Row, name: str) -> str:
-    """A field that is a conversation, a list of {role, content}, as JSON; "" if it is missing or not a list.
-
-    Raises BadRow for a list of anything else.
-    """
+    """A field that is a list of {role, content}, as JSON; "" if not a list. Raises BadRow for other lists."""
     messages = row.get(name)
     if not isinstance(messages, list) or not messages:
         return ""

@@ -78,9 +78,7 @@ def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
 
 
 def with_declaration(question: str, defined: ast.FunctionDef | ast.ClassDef) -> str:
-    """The question, with the declaration of the function, or of the class and its methods, below it unless it already
-    has one.
-    """
+    """The question, with the declaration of the function, or of the class and its methods, unless it has one."""
     keyword = "class" if isinstance(defined, ast.ClassDef) else "def"
     if re.search(rf"\b{keyword} +{defined.name}\b", unicodedata.normalize("NFKC", question)):
         return question

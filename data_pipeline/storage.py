@@ -15,15 +15,9 @@ BUCKET = "gs://"
 
 
 def check(source: str, command: str | None) -> None:
-    """Raises ValueError if there is nothing at `source`, in one line with the `command` that creates it.
-
-    Also raises it if a bucket cannot be read.
-    """
-    if _exists(source):
-        return
-    if command is None:
-        raise ValueError(f"{source}: no such file")
-    raise ValueError(f"{source} does not exist; create it: {command}")
+    """Raises ValueError, naming the `command` that creates it, if nothing is at `source`; or if it is unreadable."""
+    if not _exists(source):
+        raise ValueError(f"{source} does not exist; create it: {command}" if command else f"{source}: no such file")
 
 
 def preparation(source: str) -> str | None:
@@ -39,10 +33,7 @@ def preparation(source: str) -> str | None:
 
 @contextmanager
 def on_disk(source: str) -> Iterator[str]:
-    """The path of `source` on this machine: data in a bucket is copied, and the copy deleted on exit.
-
-    Raises ValueError if the bucket cannot be read.
-    """
+    """The path of `source` here: of a bucket a copy, deleted on exit. Raises ValueError if it cannot be read."""
     if not source.startswith(BUCKET):
         yield source
         return

@@ -60,8 +60,7 @@ def tested(problem: Problem) -> Problem:
 
 
 def of_inputs_and_outputs(name: str, question: str, solution: str, tests: Row, source: str) -> Problem:
-    """A problem whose tests are {inputs, outputs, fn_name?}: with fn_name, a function, whose inputs are lists of
-    arguments. Raises BadRow for anything else."""
+    """A problem of {inputs, outputs, fn_name?}: with fn_name, inputs are lists of arguments. Raises BadRow."""
     samples = pairs(tests.get("inputs"), tests.get("outputs"))
     if not tests.get("fn_name"):
         return stream(name, question, solution, samples, source)

@@ -40,10 +40,7 @@ _WRONG = ("", "?")  # outputs of which no checker accepts both
 
 
 def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
-    """For each problem, why its solution or its checker cannot be trusted, or None.
-
-    Raises sandbox.SandboxError if the sandbox itself fails.
-    """
+    """Why each problem's solution or checker cannot be trusted, or None. Raises SandboxError if the judge fails."""
     solved = [problem for problem in problems if problem.solution]
     checks = {p: submit_program(judge, p, p.solution, None, PATIENT) for p in solved if p.check}
     tested = [problem for problem in solved if problem.golden_tests or problem not in checks]
@@ -98,14 +95,26 @@ def _failure_of(
     again: Execution,
 ) -> str | None:
     answers = pending.result()
-    stated = [answers[test.stated] for test in suite]
-    calls = [test.call for test in suite]
-    if fault := checker_fault(judge, problem, [*zip(calls, stated, strict=True)]):
+    stated = [(test.call, answers[test.stated]) for test in suite]
+    if fault := checker_fault(judge, problem, stated):
         return fault
-    checked = judge.checked(problem.checker, [*zip(calls, solved.outcomes, stated, strict=True)])
-    return _failure(problem, suite, replace(solved, outcomes=tuple(checked)), stated) or _instability(
-        problem, suite, solved, again
-    )
+    if not solved.valid:
+        return f"the solution does not execute: {_describe(problem, solved.loaded)}"
+    asked = [(call, outcome, value) for (call, value), outcome in zip(stated, solved.outcomes, strict=True)]
+    checked = zip(suite, judge.checked(problem.checker, asked), stated, strict=True)
+    failed = [
+        f"{_shown(problem, test)} {_describe(problem, outcome)}"
+        f"{', not' if outcome.value is not None else '; expected'} {_expected(problem, test)}"
+        for test, outcome, (_, value) in checked
+        if outcome.value is None or value is None or not tolerance_of(problem, test).same(outcome.value, value)
+    ]
+    if failed:
+        return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}"
+    for test, first, second in zip(suite, solved.outcomes, reversed(again.outcomes), strict=True):
+        if first != second:
+            answered = f"{_shown(problem, test)} {_describe(problem, second)} when asked again"
+            return f"the solution does not answer the same each time: {answered}"
+    return None
 
 
 def checker_fault(
@@ -127,32 +136,6 @@ def checker_fault(
             return f"the checker cannot judge the stated output of {given!r:.80}: it {did}"
     if empty.passed and unknown.passed:
         return "the checker accepts every output, an empty one and '?' too"
-    return None
-
-
-def _failure(
-    problem: Problem, suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]
-) -> str | None:
-    if not execution.valid:
-        return f"the solution does not execute: {_describe(problem, execution.loaded)}"
-    failed = [
-        f"{_shown(problem, test)} {_describe(problem, outcome)}"
-        f"{', not' if outcome.value is not None else '; expected'} {_expected(problem, test)}"
-        for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
-        if outcome.value is None or value is None or not tolerance_of(problem, test).same(outcome.value, value)
-    ]
-    if not failed:
-        return None
-    return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}"
-
-
-def _instability(
-    problem: Problem, suite: Sequence[SuiteTest], execution: Execution, backwards: Execution
-) -> str | None:
-    for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
-        if first != second:
-            answered = f"{_shown(problem, test)} {_describe(problem, second)} when asked again"
-            return f"the solution does not answer the same each time: {answered}"
     return None
 
 

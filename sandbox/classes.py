@@ -64,7 +64,8 @@ def called(call: str, name: str) -> str:
     thing: ast.expr = new
     if before:
         thing = ast.Name(_OBJECT)
-        lines = [f"{_OBJECT} = {ast.unparse(new)}", *(ast.unparse(_method(thing, *each)) for each in before)]
+        done = [ast.Call(ast.Attribute(thing, method), arguments, []) for method, arguments in before]
+        lines = [f"{_OBJECT} = {ast.unparse(new)}", *map(ast.unparse, done)]
     driven.func, driven.args = ast.Attribute(thing, last[0]), last[1]
     return "\n".join([*lines, ast.unparse(tree)])
 
@@ -197,7 +198,7 @@ class _Block:
         return _Sized(ast.Call(ast.Name(DRIVER, ast.Load()), [made, ast.List(done, ast.Load())], []), size)
 
     def _tuple_of(self, call: ast.Call) -> _Sized | None:
-        if not _is_plain(call):
+        if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
             return None
         bound, size = [], 0
         for argument in call.args:
@@ -228,17 +229,9 @@ class _Block:
 _BUILTINS = frozenset(dir(builtins))
 
 
-def _is_plain(call: ast.Call) -> bool:
-    return not call.keywords and not any(isinstance(each, ast.Starred) for each in call.args)
-
-
 def _parts(call: ast.expr) -> tuple[str, list[ast.expr]]:
     match call:
         case ast.Tuple(elts=[ast.Constant(value=str() as method), ast.Tuple(elts=arguments)]):
             return method, arguments
         case _:
             raise ValueError(f"{ast.unparse(call)} is not a call of a method")
-
-
-def _method(thing: ast.expr, method: str, arguments: list[ast.expr]) -> ast.expr:
-    return ast.Call(ast.Attribute(thing, method), arguments, [])

@@ -103,26 +103,19 @@ def then(first: Future[S], function: Callable[[S], T]) -> Future[T]:
     """The future of `function` of what `first` gives; it fails as `first` does."""
     second: Future[T] = Future()
     second.set_running_or_notify_cancel()
-
-    def finish(done: Future[S]) -> None:
-        try:
-            second.set_result(function(done.result()))
-        except BaseException as error:  # noqa: BLE001  (whatever it is, whoever waits gets it)
-            second.set_exception(error)
-
-    first.add_done_callback(finish)
+    first.add_done_callback(lambda done: _settle(second, lambda: function(done.result())))
     return second
 
 
 def in_thread(function: Callable[[], T], name: str) -> Future[T]:
     """The future of `function`, called in a thread that does not keep the process alive."""
     future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001  (whoever asks for the result gets it)
-            future.set_exception(error)
-
-    Thread(target=run, name=name, daemon=True).start()
+    Thread(target=_settle, args=(future, function), name=name, daemon=True).start()
     return future
+
+
+def _settle(future: Future[T], function: Callable[[], T]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:  # noqa: BLE001  (whatever it is, whoever waits gets it)
+        future.set_exception(error)

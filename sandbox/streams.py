@@ -41,12 +41,8 @@ def encode_stated(text: str, task: Task, *, as_printed: bool = False) -> str | N
 
 
 def spelled(given: str, expected: str) -> str:
-    return "\n".join((_fenced("input", given), _fenced("output", expected)))
-
-
-def _fenced(label: str, text: str) -> str:
-    body = text.removesuffix("\n")
-    return f"```{label}\n{body}\n```"
+    given, expected = given.removesuffix("\n"), expected.removesuffix("\n")
+    return f"```input\n{given}\n```\n```output\n{expected}\n```"
 
 
 def input_identity(text: str) -> str:

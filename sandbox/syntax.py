@@ -76,13 +76,9 @@ def with_lines(program: str, lines: Sequence[str]) -> str:
     statements = parsed(program) if lines else None
     if statements is None:
         return program
-    own = _leading_futures(ast.Module(statements, []))
+    has_docstring = ast.get_docstring(ast.Module(statements, []), clean=False) is not None
+    own = list(takewhile(is_future, statements[has_docstring:]))
     return _after(own[-1], lines, program) if own else "\n".join([*lines, program])
-
-
-def _leading_futures(module: ast.Module) -> list[ast.stmt]:
-    has_docstring = ast.get_docstring(module, clean=False) is not None
-    return list(takewhile(is_future, module.body[has_docstring:]))
 
 
 def _after(statement: ast.stmt, lines: Sequence[str], program: str) -> str:

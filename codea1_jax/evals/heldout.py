@@ -1,20 +1,12 @@
-"""Evaluation on held-out questions while training.
+"""Evaluation on held-out questions while training; docs/metrics.md defines each figure.
 
 Code: n programs per question, each correct if it agrees with the reference on every probe call (or, for sources
-without probes, on the golden tests): avg@n and pass@k.
+without probes, on the golden tests).
 
-Tests, in two parts that do not depend on the Code LLM of the day:
-- *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is `val` of the
-  test reward; a suite kills if one of its tests that hold (new in the suite, stating the reference's value) fails
-  the program shown.
-- *pass@5, mut@5, Mul*: after UnLeakedTestBench, whose own protocol is `paper`. The reference is shown; in each of 5
-  rounds one suite is sampled and its first test whose call is new counts. pass@5 is the share of correct tests among
-  functions × 5; mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
-
-Three figures show what the tests are like. hard_mut@5 is mut@5 over *hard* mutants: those that at least one and at most
-a tenth of the calls expose by which programs are scored. trivial_tests is the share of correct tests of the five rounds
-that none of their question's mutants fails. distinct_tests is the share of different calls among all tests of a
-question's suites against the wrong program, averaged over questions.
+Tests, in two parts that do not depend on the Code LLM of the day. The Test LLM is shown one fixed wrong program of each
+question: *validity* is `val` of the test reward, and a suite *kills* if one of its tests that hold (new in the suite,
+stating the reference's value) fails the program shown. And it is shown the reference, after UnLeakedTestBench, whose
+own protocol is `paper`: in each of 5 rounds the first test of a suite whose call is new counts for pass@5 and mut@5.
 
 With several hosts, each judges its share of the questions, and all get all metrics.
 """
@@ -176,7 +168,9 @@ def _sample(
 
 
 @dataclass(frozen=True)
-class _ReferenceOutcomes:
+class ReferenceOutcomes:
+    """What the reference and mutants gave, by the call's text, and what tests state, or the checker has for it."""
+
     problem: Problem
     reference: Mapping[str, Outcome]
     mutants: tuple[Mapping[str, Outcome], ...]
@@ -200,29 +194,31 @@ class _ReferenceOutcomes:
 
 def _reference_outcomes(
     judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]
-) -> list[_ReferenceOutcomes]:
-    def find() -> dict[int, _ReferenceOutcomes]:
+) -> list[ReferenceOutcomes]:
+    def find() -> dict[int, ReferenceOutcomes]:
         mine = filter(is_mine, range(len(problems)))
-        pending = {i: _submit_outcomes(judge, problems[i], tests[i]) for i in mine}
+        pending = {i: submit_outcomes(judge, problems[i], tests[i], problems[i].mutants) for i in mine}
         return {i: outcomes() for i, outcomes in pending.items()}
 
     return list(gathered(find).values())
 
 
-def _submit_outcomes(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> Callable[[], _ReferenceOutcomes]:
+def submit_outcomes(
+    judge: Judge, problem: Problem, tests: Sequence[SuiteTest], mutants: Sequence[str] = ()
+) -> Callable[[], ReferenceOutcomes]:
     """Submits all calls; what is returned waits for them. The problem's checker, if any, decides what is right."""
     calls = tuple(dict.fromkeys(test.call for test in tests))
     reference = submit_calls(judge, problem, problem.solution, calls, is_reference=True)
-    mutants = [submit_calls(judge, problem, mutant, calls) for mutant in problem.mutants]
+    pending = [submit_calls(judge, problem, mutant, calls) for mutant in mutants]
     stated = StatedAnswers(judge, problem, [test.stated for test in tests])
 
-    def result() -> _ReferenceOutcomes:
+    def result() -> ReferenceOutcomes:
         known, answers = reference.result().by_call, stated.result()
         expected = _values(known)
         of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
         right = dict(zip(tests, stated_or_expected(judge, problem, tests, *of_tests), strict=True))
-        checked = tuple(mutant.result(expected).by_call for mutant in mutants)
-        return _ReferenceOutcomes(problem, known, checked, right)
+        checked = tuple(mutant.result(expected).by_call for mutant in pending)
+        return ReferenceOutcomes(problem, known, checked, right)
 
     return result
 

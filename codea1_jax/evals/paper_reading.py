@@ -5,12 +5,12 @@ kept so: the paper's figures were made with it.
 """
 
 import ast
-import re
 import textwrap
 import warnings
 from collections.abc import Sequence
 
-_BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)
+from data_pipeline.responses import PAPER_BLOCK
+
 _WRONG = "def {name}():\n    assert 1 == 0"
 
 
@@ -45,7 +45,7 @@ def _relevant(response: str, entry_point: str) -> str:
     stripped = [line.strip() for line in lines]
     start = next((i for i, line in enumerate(stripped) if line.startswith("def test")), None)
     if start is None:
-        return "\n".join(_BLOCK.findall(response))
+        return "\n".join(PAPER_BLOCK.findall(response))
     # The first assert of the whole response, not of the function: one that stands before it leaves nothing. One of the
     # function under test goes before any other, unless the response ends with it.
     own = next((i + 1 for i, line in enumerate(stripped[:-1]) if line.startswith(f"assert {entry_point}")), None)

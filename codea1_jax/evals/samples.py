@@ -124,10 +124,7 @@ ReadSamples = Callable[[str, Sequence[Problem]], tuple[RecordedPlayer, tuple[str
 
 
 def read_programs(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedPlayer, tuple[str, ...]]:
-    """The programs of a file, and its tasks that are not among the problems.
-
-    Raises ValueError naming the first line that is not a sample.
-    """
+    """A file's programs, and its tasks without a problem. Raises ValueError for the first line that is not a sample."""
     programs, unknown = _read(path, problems, _programs)
     return RecordedPlayer(programs_of=programs), unknown
 

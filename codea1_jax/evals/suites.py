@@ -8,14 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codea1_jax.evals.heldout import submit_outcomes
 from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
-from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.players import Player
 from data_pipeline import Problem, problem_files
 from data_pipeline.golden import plain_line, stream_line
-from data_pipeline.imports import runnable
-from data_pipeline.verdicts import StatedAnswers, stated_or_expected
 from sandbox import Judge, SuiteTest, Task
 
 SUITES_FILE = "suites.jsonl"
@@ -67,17 +65,8 @@ def write_dataset(
 
 
 def _keep(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> KeptTests:
-    program = runnable(problem.solution, problem)
-    pending = submit_calls(judge, problem, program, [test.call for test in tests], is_reference=True)
-    stated = StatedAnswers(judge, problem, [test.stated for test in tests]).result()
-    known = pending.result().by_call
-    outcomes = [known[test.call] for test in tests]
-    answers = stated_or_expected(judge, problem, tests, [stated[test.stated] for test in tests], outcomes)
-    right = [
-        test
-        for test, answer, outcome in zip(tests, answers, outcomes, strict=True)
-        if answer is not None and outcome.value is not None and problem.tolerance.same(answer, outcome.value)
-    ]
+    outcomes = submit_outcomes(judge, problem, tests)()
+    right = [test for test in tests if outcomes.holds(test)]
     is_stream = problem.task is Task.STREAM
     lines = [stream_line(test.call, test.stated) if is_stream else plain_line(test) for test in right]
     return KeptTests(problem.id, tuple(lines), len(tests) - len(right))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codea1_jax.config import Reading
-from data_pipeline.responses import MAX_RESPONSE, answer_in, code_blocks, paper_blocks
+from data_pipeline.responses import MAX_RESPONSE, PAPER_BLOCK, answer_in, code_blocks
 from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.syntax import parsed, size_of, stored_names, with_values
 
@@ -30,10 +30,7 @@ class RejectedTest:
 
 @dataclass(frozen=True)
 class Suite:
-    """The tests found in a response, in order, and the asserts that are none.
-
-    invalid: how many of these count as invalid tests.
-    """
+    """The tests in a response, in order, and the asserts that are none; invalid: how many of these count as invalid."""
 
     tests: tuple[SuiteTest, ...]
     rejected: tuple[RejectedTest, ...]
@@ -77,7 +74,7 @@ def extract_suite(
     openings = ("",) if rewrite else ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
     if reading == "paper":
         answer = response[:MAX_RESPONSE]
-        blocks = paper_blocks(answer)
+        blocks = PAPER_BLOCK.findall(answer)
         if not blocks:
             lines = [line for line in map(str.strip, answer.split("\n")) if line and line.startswith(openings)]
             suite = _suite([s for line in lines for s in (parsed(line) or ())[:1]], entry_point, rules, rewrite)
@@ -211,7 +208,7 @@ class _Reading:
 
     def _read_block(self, statements: Sequence[ast.stmt], bound: dict[str, ast.expr]) -> Iterator[Iterator]:
         for statement in statements:
-            if self._is_enough():
+            if len(self._tests) >= self._rules.most or self._asserts <= 0 or self._nodes < 0:
                 return
             match statement:
                 case ast.Assert():
@@ -247,9 +244,6 @@ class _Reading:
             self._invalid += self._rules.junk_counts and is_comparison
         else:
             self._tests.append(test)
-
-    def _is_enough(self) -> bool:
-        return len(self._tests) >= self._rules.most or self._asserts <= 0 or self._nodes < 0
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

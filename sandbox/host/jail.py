@@ -67,10 +67,8 @@ class Launch:
 def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:
     """`packages` is the folder of those to preload, if not this environment's. Raises SandboxUnavailable."""
     packages = _packages_folder(preload) if packages is None else _other_folder(packages, preload)
-    return _process(packages) if backend == "process" else _nsjail(packages)
-
-
-def _process(packages: Path | None) -> Launch:
+    if backend != "process":
+        return _nsjail(packages)
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return Launch("process", (python, *_PYTHON_FLAGS), _ENVIRONMENT, str(packages) if packages else None)
 

@@ -13,10 +13,7 @@ from typing import Any
 
 
 def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
-    """Execute `check`, which finds the program's functions under their `names`.
-
-    Raises what the check raises: AssertionError on failure.
-    """
+    """Execute `check`, which sees the program's functions under their `names`. Raises AssertionError on failure."""
     sys.modules.setdefault("pytest", _stand_in_for_pytest())
     module = types.ModuleType("check")
     sys.modules["check"] = module

@@ -94,11 +94,8 @@ class _Encoder:
             return _digest(chain(['b"'], map(_quoted_bytes, _slices(value))))
         return _short(f'b"{_quoted_bytes(value)}"')
 
-    def of_list(self, value: list, depth: int) -> str:
-        return self._in_order("[", value, "]", depth)
-
     def of_tuple(self, value: tuple, depth: int) -> str:
-        return self._in_order("(", value, ",)" if len(value) == 1 else ")", depth)
+        return self.in_order("(", value, ",)" if len(value) == 1 else ")", depth)
 
     def of_set(self, value: Any, depth: int) -> str:
         return self._sorted((self.text(item, depth) for item in value), len(value)) if value else "set()"
@@ -133,12 +130,6 @@ class _Encoder:
             return _short(f"{'-' if sign else ''}{significant}e{exponent + len(text) - len(significant)}")
         return self.of_ratio(*value.as_integer_ratio())
 
-    def of_scalar(self, value: Any, depth: int) -> str:
-        return self.text(python_value(value), depth)
-
-    def of_deque(self, value: Any, depth: int) -> str:
-        return self._in_order("deque([", value, "])", depth)
-
     def of_array(self, value: Any, depth: int) -> str:
         if value.dtype.kind not in _ARRAY_ITEMS:
             raise NotPlainData(f"an array of {value.dtype.name}")
@@ -147,7 +138,7 @@ class _Encoder:
         blocks = (value.flat[start : start + _BLOCK].tolist() for start in range(0, value.size, _BLOCK))
         return self._written(f"array({value.shape}, [", blocks, "])", value.size, depth)
 
-    def _in_order(self, opening: str, value: Any, closing: str, depth: int) -> str:
+    def in_order(self, opening: str, value: Any, closing: str, depth: int) -> str:
         if len(value) <= _BLOCK:
             return _short(opening + self._items(value, depth) + closing)
         return self._written(opening, _blocks(value), closing, len(value), depth)
@@ -238,7 +229,7 @@ _SCALARS: dict[type, Callable[[_Encoder, Any], str]] = {
     bytes: _Encoder.of_bytes,
 }
 _CONTAINERS: dict[type, Callable[[_Encoder, Any, int], str]] = {
-    list: _Encoder.of_list,
+    list: lambda encoder, value, depth: encoder.in_order("[", value, "]", depth),
     tuple: _Encoder.of_tuple,
     set: _Encoder.of_set,
     frozenset: _Encoder.of_set,
@@ -246,14 +237,14 @@ _CONTAINERS: dict[type, Callable[[_Encoder, Any, int], str]] = {
 }
 _OTHERS: dict[str, Callable[[_Encoder, Any, int], str]] = {
     "namedtuple": _Encoder.of_tuple,
-    "deque": _Encoder.of_deque,
+    "deque": lambda encoder, value, depth: encoder.in_order("deque([", value, "])", depth),
     **dict.fromkeys(("Counter", "OrderedDict", "defaultdict"), _Encoder.of_dict),
     **dict.fromkeys(("dict_keys", "dict_items"), _Encoder.of_set),
     "bytearray": lambda encoder, value, depth: encoder.of_bytes(value),
     "range": _Encoder.of_range,
     "Fraction": lambda encoder, value, depth: encoder.of_ratio(*ratio_of(value)),
     "Decimal": _Encoder.of_decimal,
-    "scalar": _Encoder.of_scalar,
+    "scalar": lambda encoder, value, depth: encoder.text(python_value(value), depth),
     "ndarray": _Encoder.of_array,
     "date": lambda encoder, value, depth: f"date({value.isoformat()})",
     "time": lambda encoder, value, depth: _moment("time", value, 0),

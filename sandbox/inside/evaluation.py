@@ -201,9 +201,7 @@ _SAMPLE_CALLS = 16  # Python looks at functions for some calls before it special
 
 
 def rehearse() -> None:
-    """Call a sample program before any fork: specializing code and filling caches writes to memory, which each fork
-    would have to copy.
-    """
+    """Call a sample program before any fork: specialized code and filled caches would be copied by each fork."""
     arguments = marshal.dumps((([3, 2], "aba", 2.0), {}))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     _answer_all(nowhere, 1 << 30, _SAMPLE, [("call", "f", arguments, False)] * _SAMPLE_CALLS, 0.0, 0.0, False)

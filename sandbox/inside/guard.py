@@ -57,10 +57,6 @@ def _parts(value: Any) -> Iterator[Any]:
             todo += part.flat
 
 
-class _Unlike:
-    """Equal to nothing that does not claim so itself."""
-
-
 def _refuse_own_equality(value: Any) -> None:
     """Raise AssertionError where the program, or a value equal to anything, decides what equals it."""
     equality = type(value).__eq__
@@ -71,7 +67,7 @@ def _refuse_own_equality(value: Any) -> None:
     if home is None or vars(home) is not names or home.__name__ == "solution":
         raise AssertionError(f"a value of type {type(value).__name__}, whose equality the program defined")
     try:
-        equals_anything = bool(value == _Unlike())
+        equals_anything = bool(value == object())
     except Exception:  # noqa: BLE001  (arrays and tables raise what their libraries like, and so equal nothing else)
         return
     if equals_anything:

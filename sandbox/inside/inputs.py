@@ -96,9 +96,7 @@ def _replaced(arguments: Arguments, parameter: int | str, value: Any) -> Argumen
 
 
 def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Every parameter's value, its default where it is given none; what has no parameter is under its position or
-    name.
-    """
+    """Every parameter's value, given or by default; what has no parameter is under its position or name."""
     if type(function) is not types.FunctionType:
         return _bound(function, args, kwargs)
     code = function.__code__
@@ -172,7 +170,8 @@ def _sorted(value: Any) -> Any:
 def _as_text(value: Any) -> Any:
     """Lists with dicts as the lists of their keys, then those of nothing but characters as texts."""
     items = _each(_as_text, _as_lists(list(value)) if type(value) is dict else value)
-    return "".join(items) if type(items) is list and all(map(_is_character, items)) else items
+    is_text = type(items) is list and all(type(item) is str and len(item) == 1 for item in items)
+    return "".join(items) if is_text else items
 
 
 def _without_keys(value: Any) -> Any:
@@ -185,7 +184,3 @@ def _each(function: Callable[[Any], Any], value: Any) -> Any:
     if type(value) is not list or _is_flat(value):
         return value
     return [function(item) for item in value]
-
-
-def _is_character(value: Any) -> bool:
-    return type(value) is str and len(value) == 1

@@ -41,7 +41,8 @@ def in_order(value: Any, turn: int = 0) -> Any:  # noqa: PLR0911
     if kind in (set, frozenset):
         items = _sorted(map(each, value))
         return frozenset(items) if kind is frozenset else set(items)
-    return _EQUALS.get(type_name(value), _itself)(value)
+    equal = _EQUALS.get(type_name(value))
+    return equal(value) if equal else value
 
 
 def turned(items: Iterable[Any], turn: int) -> list[Any]:
@@ -53,10 +54,6 @@ def _sorted(values: Iterable[Any]) -> list[Any]:
     items = list(values)
     kinds = set(map(type, items))
     return sorted(items) if kinds <= _NUMBERS or kinds == {str} else sorted(items, key=encode)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _number(value: Any) -> Any:
@@ -101,8 +98,4 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _showing(show: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: show(_plain(value))
-
-
-BUILTINS = {"str": _Str, "repr": _showing(repr), "ascii": _showing(ascii)}
+BUILTINS = {"str": _Str, "repr": lambda value: repr(_plain(value)), "ascii": lambda value: ascii(_plain(value))}

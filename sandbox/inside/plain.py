@@ -94,10 +94,7 @@ def python_value(scalar: Any) -> object:
 
 
 def offset_of(zone: Any) -> Any:
-    """The timedelta between UTC and a timezone; None where there is no zone.
-
-    Raises NotPlainData where the program's own code would compute the offset.
-    """
+    """A timezone's offset, None without a zone. Raises NotPlainData where the program's own code would compute it."""
     if zone is None:
         return None
     if type_name(zone) != "timezone":

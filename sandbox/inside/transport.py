@@ -15,7 +15,7 @@ import json
 import os
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, count, islice
 from typing import Any
 
@@ -51,6 +51,7 @@ _FLAWS = (
 
 _numbers = count(1)
 _texts: dict[str, str] = {}
+_class_of: Callable[..., Any] = lru_cache(maxsize=256)(partial(namedtuple, rename=True))  # of a namedtuple
 _integer, _float = lru_cache(maxsize=4_096)(int), lru_cache(maxsize=4_096)(float)
 _Ahead = Callable[[int, list | str], None]
 _Apart = tuple[Iterable[Any], *tuple[Any, ...]]
@@ -175,10 +176,6 @@ def _pairs(value: Any) -> _Apart:
     return (chain.from_iterable(dict.items(value)),)
 
 
-def _bytes(value: bytes | bytearray) -> _Apart:
-    return ([value.hex()],)
-
-
 def _array(value: Any) -> _Apart:
     if value.dtype.kind == "O":
         return value.flat, "O", value.shape
@@ -206,8 +203,7 @@ _TAKEN_APART: dict[str, Callable[[Any], _Apart]] = {
     "deque": lambda value: (value, value.maxlen),
     "namedtuple": lambda value: (value, class_name(type(value)), " ".join(fields_of(type(value)))),
     "int": lambda value: ([hex(value)],),
-    "bytes": _bytes,
-    "bytearray": _bytes,
+    **dict.fromkeys(("bytes", "bytearray"), lambda value: ([value.hex()],)),
     "complex": lambda value: ((value.real, value.imag),),
     "range": lambda value: ((value.start, value.stop, value.step),),
     "Fraction": lambda value: (ratio_of(value),),
@@ -225,11 +221,6 @@ _TAKEN_APART: dict[str, Callable[[Any], _Apart]] = {
 def _make_dict(parts: list) -> dict:
     keys_and_items = iter(parts)
     return dict(zip(keys_and_items, keys_and_items, strict=True))
-
-
-@lru_cache(maxsize=256)
-def _make_namedtuple(name: str, fields: str) -> Any:
-    return namedtuple(name, fields, rename=True)
 
 
 def _make_in_time(kind: str, parts: list) -> Any:
@@ -271,7 +262,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "OrderedDict": lambda parts: OrderedDict(_make_dict(parts)),
     "defaultdict": lambda parts, factory: defaultdict(factory and _FACTORIES[factory], _make_dict(parts)),
     "deque": deque,
-    "namedtuple": lambda parts, name, fields: _make_namedtuple(name, fields)._make(parts),
+    "namedtuple": lambda parts, name, fields: _class_of(name, fields)._make(parts),
     "int": lambda parts: int(parts[0], 16),
     "bytes": lambda parts: bytes.fromhex(*parts),
     "bytearray": lambda parts: bytearray.fromhex(*parts),

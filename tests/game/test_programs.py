@@ -73,9 +73,9 @@ def test_a_name_that_is_bound_to_its_own_call_is_no_definition():
 
 
 @pytest.mark.parametrize(("text", "blocks"), COMMONMARK)
-def test_blocks_are_commonmarks(text, blocks, monkeypatch):
-    monkeypatch.setattr("data_pipeline.responses._DEPTH", 1)  # blocks in broken blocks are ours
-    assert code_blocks(text) == [CodeBlock(info, content) for info, content in blocks]
+def test_blocks_are_commonmarks(text, blocks):
+    # Blocks in broken blocks are ours.
+    assert code_blocks(text, 1) == [CodeBlock(info, content) for info, content in blocks]
 
 
 HOSTILE = {

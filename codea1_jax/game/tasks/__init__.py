@@ -24,7 +24,7 @@ class TaskKind(Protocol):
 
     def code_messages(self, problem: Problem, templates: Templates) -> list[Message]: ...
 
-    def words(self, problem: Problem, answers: bool) -> Words: ...
+    def words(self, problem: Problem, answers: bool, short: bool) -> Words: ...
 
     def test_function_messages(
         self, problem: Problem, earlier: Sequence[str], templates: Templates
@@ -64,6 +64,7 @@ def test_messages(
     """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
     template = templates.black_box if program is None else templates.sft if short else templates.test
     if template is None or problem.task is not Task.FUNCTION:
-        return ask_for_suite(problem, program, suite_size, task_of(problem).words(problem, answers), short=short)
+        words = task_of(problem).words(problem, answers, short)
+        return ask_for_suite(problem, program, suite_size, words, short=short)
     fields = {"question": described(problem), "entry_point": problem.entry_point, "suite_size": suite_size}
     return filled(template, **fields, program=(program or "").strip("\n"))

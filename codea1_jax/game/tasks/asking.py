@@ -54,16 +54,14 @@ TEST_PROGRAM = """
 class Words:
     """How one kind of task speaks of its tests.
 
-    subject: what is tested; short_subject: the same before "of the problem below". unit: what one test is called. form,
-    short_form: what a suite looks like. place: what it may not stand outside of.
+    subject: what is tested. unit: what one test is called. form: what a suite looks like. place: what it may not stand
+    outside of.
     """
 
     system: str
     subject: str
-    short_subject: str
     unit: str
     form: str
-    short_form: str
     place: str
 
 
@@ -89,10 +87,10 @@ def ask_for_suite(
         culprit="solutions" if program is None else "a program",
         suite_size=suite_size,
         unit=words.unit,
-        subject=words.short_subject if short else words.subject,
+        subject=words.subject,
         strategies="\n".join(f"{i}. {strategy}" for i, strategy in enumerate(strategies, start=1)),
         context=context,
-        form=words.short_form if short else words.form,
+        form=words.form,
         place=words.place,
     )
     return conversation(words.system, request)

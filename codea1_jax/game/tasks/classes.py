@@ -38,16 +38,14 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     return conversation(CODE_SYSTEM, user)
 
 
-def words(problem: Problem, answers: bool) -> Words:
+def words(problem: Problem, answers: bool, short: bool) -> Words:
     name, stated = f"`{problem.entry_point}`", " == expected_value" if answers else ""
     form = (FORM + ONE_CALL).format(entry_point=problem.entry_point, stated=stated)
     return Words(
         system=TEST_SYSTEM,
-        subject=name,
-        short_subject=f"the class {name}",
+        subject=f"the class {name}" if short else name,
         unit="test",
-        form=f"One ```python block, and in it {form}",
-        short_form=f"Write them inside one ```python block, {form}",
+        form=f"Write them inside one ```python block, {form}" if short else f"One ```python block, and in it {form}",
         place="the block",
     )
 

@@ -72,16 +72,14 @@ def begun(problem: Problem) -> str:
     return SCRIPT_BEGUN if problem.source == SCRIPTED else ""
 
 
-def words(problem: Problem, answers: bool) -> Words:
+def words(problem: Problem, answers: bool, short: bool) -> Words:
     unit, call = "test" if answers else "call", f"{problem.entry_point}(arguments)"
     each = f"one {unit} a line, each exactly of the form\n{f'assert {call} == expected_value' if answers else call}"
     return Words(
         system=TEST_SYSTEM,
-        subject=f"`{problem.entry_point}`",
-        short_subject=f"the function `{problem.entry_point}`",
+        subject=f"the function `{problem.entry_point}`" if short else f"`{problem.entry_point}`",
         unit=unit,
-        form=f"One ```python block, and in it {each}",
-        short_form=f"Write them inside one ```python block, {each}",
+        form=f"Write them inside one ```python block, {each}" if short else f"One ```python block, and in it {each}",
         place="the block",
     )
 

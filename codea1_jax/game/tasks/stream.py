@@ -42,15 +42,13 @@ def code_messages(problem: Problem, templates: Templates) -> list[Message]:
     return conversation(CODE_SYSTEM, CODE_USER.format(question=problem.question))
 
 
-def words(problem: Problem, answers: bool) -> Words:
+def words(problem: Problem, answers: bool, short: bool) -> Words:
     form = TEST_FORM if answers else INPUT_FORM
     return Words(
         system=TEST_SYSTEM,
-        subject="the program",
-        short_subject="a solution",
+        subject="a solution" if short else "the program",
         unit="test" if answers else "input",
-        form=f"Each {'test' if answers else 'input'} as {form}",
-        short_form=f"Write each as {form}",
+        form=f"{'Write each' if short else 'Each test' if answers else 'Each input'} as {form}",
         place="the blocks",
     )
 
