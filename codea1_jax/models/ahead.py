@@ -111,11 +111,18 @@ class CompileAhead:
             future.result()
 
 
+def wait_for_all() -> None:
+    """Until everything is compiled that anybody asked for. Raises what a compilation raises."""
+    for compilation in _STARTED:
+        compilation.future().result()
+
+
 def drop_waiting() -> None:
     """No program begins to be compiled that has not begun: whoever asked for it is about to end."""
     _begin.cache_clear()
     for compilation in _STARTED:
         compilation.future().cancel()
+    _STARTED.clear()
 
 
 @lru_cache(_REMEMBERED)

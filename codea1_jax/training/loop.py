@@ -14,6 +14,7 @@ from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Wait
+from codea1_jax.models.ahead import wait_for_all
 from codea1_jax.models.compiled import newly_compiled
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines
@@ -81,6 +82,7 @@ def _learn_and_record(
     step = state.step + 1
     lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
+    wait_for_all()  # else what only a save needs is compiled during a later step
     state, metrics = replace(state, data=data), metrics | newly_compiled()
     run.log("train", state.step, metrics)
     run.write_rollouts(state.step, lines.result())
