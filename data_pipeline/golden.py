@@ -24,7 +24,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
-    """The golden tests of `entry_point` in order, one a distinct call. Raises BadRow if the code does not parse."""
+    """The golden tests of `entry_point` in order, a call only once. Raises BadRow if the code does not parse."""
     return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
 
 

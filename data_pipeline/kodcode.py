@@ -43,7 +43,7 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
 def _golden(
     tests: str, solution: str, functions: Sequence[str], classes: Sequence[str]
 ) -> tuple[Task, str, str, tuple[str, ...]]:
-    """Task, entry point, solution (perhaps annotated) and golden tests: of the function, else class, of most tests."""
+    """Task, entry point, solution (maybe annotated) and golden tests of the function, else class, with most tests."""
     if not (functions or classes):
         raise BadRow("the solution defines neither a function nor a class")
     found = [(Task.FUNCTION, name, *_of_function(tests, solution, name)) for name in functions]

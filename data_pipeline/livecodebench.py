@@ -59,7 +59,7 @@ def check(candidate):
 
 
 def of_method(name: str, question: str, method: str, tests: Sequence[Sample], source: str) -> Problem:
-    """A problem of a method of `Solution`: a line of an input is an argument, in JSON. Raises BadRow for others."""
+    """A problem about a method of `Solution`: its tests have an argument a line, in JSON. Raises BadRow for others."""
     texts = [(text({"input": given}, "input"), text({"output": value}, "output")) for given, value in tests]
     samples = [([line for line in given.split("\n") if line], value) for given, value in texts]
     if not samples:

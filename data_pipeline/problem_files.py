@@ -165,7 +165,7 @@ def _problem(row: Row, name: str) -> Problem:
 
 
 def _tests(row: Row) -> tuple[Task, list[Sample | SuiteTest | Rejected]]:
-    """What the row's solution is, and its tests, with the question's tolerance unless they state one."""
+    """What the row's solution is, and its tests, or why one is left out; the question's tolerance is the default."""
     task, tolerance = _task(row), _tolerance(row)
     if task is Task.STREAM:
         return task, [_read(_sample, item) for item in _given_tests(row)]

@@ -15,7 +15,7 @@ BUCKET = "gs://"
 
 
 def check(source: str, command: str | None) -> None:
-    """Raises ValueError, naming the `command` that creates it, if nothing is at `source`; or if it is unreadable."""
+    """Raises ValueError, naming the `command` that creates it, if nothing is at `source`, or if it cannot be read."""
     if not _exists(source):
         raise ValueError(f"{source} does not exist; create it: {command}" if command else f"{source}: no such file")
 
@@ -33,7 +33,7 @@ def preparation(source: str) -> str | None:
 
 @contextmanager
 def on_disk(source: str) -> Iterator[str]:
-    """The path of `source` here: of a bucket a copy, deleted on exit. Raises ValueError if it cannot be read."""
+    """A local path of `source`: for a bucket a copy that is deleted on exit. Raises ValueError if it cannot be read."""
     if not source.startswith(BUCKET):
         yield source
         return

@@ -33,7 +33,7 @@ Suites = dict[tuple[str, int], Sequence[SuiteTest]]
 def submit_tests(
     judge: Judge, problem: Problem, programs: Sequence[str], tests: Sequence[SuiteTest]
 ) -> Callable[[], dict[str, tuple[bool, ...]]]:
-    """Submits each different program; what is returned waits for the tests that it passes, and raises SandboxError."""
+    """Submits each different program; what is returned waits for the tests that it passes. Raises SandboxError then."""
     answers = StatedAnswers(judge, problem, [test.stated for test in tests]).result()
     values = [answers[test.stated] for test in tests]
     known = [Test(t.call, v, tolerance=problem.tolerance) for t, v in zip(tests, values, strict=True) if v is not None]

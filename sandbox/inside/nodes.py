@@ -57,7 +57,7 @@ def drive(names: dict[str, Any], name: str, signature: Signature) -> None:
 
 
 def runner(names: Mapping[str, Any], name: str, signatures: Mapping[str, Signature]) -> Callable[..., Any]:
-    """Makes an object of a program's class, calls its methods, on plain data, and returns what the last one does."""
+    """A function of plain data that makes an object of the class, calls its methods and returns the last result."""
 
     def run_calls(made: Iterable[Any], calls: Iterable[tuple[str, Iterable[Any]]]) -> Any:
         value = None

@@ -94,7 +94,7 @@ def python_value(scalar: Any) -> object:
 
 
 def offset_of(zone: Any) -> Any:
-    """A timezone's offset, None without a zone. Raises NotPlainData where the program's own code would compute it."""
+    """A zone's timedelta from UTC; None without a zone. Raises NotPlainData where the program would compute it."""
     if zone is None:
         return None
     if type_name(zone) != "timezone":
