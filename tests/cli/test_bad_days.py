@@ -20,11 +20,7 @@ from codea1_jax import cli
 from codea1_jax.cli._output import log_to_stderr
 from codea1_jax.common.console import print_table, results_table
 
-
-@pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written to a relative path lands here."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 @pytest.fixture
@@ -100,8 +96,7 @@ def test_a_report_of_a_run_with_an_odd_file_is_a_line_that_names_it(run_copy, ca
 CLEARS = "\x1b[2J\x9b1m\u202eid"  # a terminal's screen, its colours, the direction of its text
 
 
-def test_what_others_wrote_reaches_a_terminal_spelled_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_others_wrote_reaches_a_terminal_spelled_out(capsys):
     rows = [{"id": f"{CLEARS}{n}", "question": CLEARS, "solution": f"def f(x):{CLEARS}"} for n in (1, 2)]
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"id": CLEARS, "question": "?", CLEARS: 1}])))
     assert cli.main(["data", "validate", "rows.jsonl"]) == 2

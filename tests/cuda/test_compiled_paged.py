@@ -8,12 +8,9 @@ from codea1_jax.plan.cuda import absent_gpus
 from codea1_jax.rollout import paged_gpu
 
 
-def check(hardware, **sizes):
-    text = compile_for(absent_gpus(find_hardware(hardware))[0], paged_gpu, **sizes)
-    assert kernels_and_copies(text) == (2, [])
-
-
 @pytest.mark.parametrize("hardware", ["h100:8", "a100-80:8"])
 @pytest.mark.parametrize(("kv_heads", "group", "head_dim"), [(2, 6, 128), (1, 7, 128), (2, 7, 64)])
 def test_xla_compiles_the_kernel_and_copies_no_store(hardware, kv_heads, group, head_dim):
-    check(hardware, kv_heads=kv_heads, group=group, head_dim=head_dim)
+    gpu = absent_gpus(find_hardware(hardware))[0]
+    text = compile_for(gpu, paged_gpu, kv_heads=kv_heads, group=group, head_dim=head_dim)
+    assert kernels_and_copies(text) == (2, [])

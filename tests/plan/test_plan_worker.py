@@ -20,9 +20,7 @@ def doubled(x):
 SOURCE, DEVICES = "module @jit_f", "v5e:2x2 [0, 1, 2, 3]"
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 class Compiler:

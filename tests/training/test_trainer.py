@@ -17,12 +17,7 @@ from codea1_jax.training.trainer import Results, Trainer, describe_refused, name
 from data_pipeline import Problem, Refusal
 
 QUICK = (*SETTINGS, "eval.every=0")
-
-
-@pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative paths lead here."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 def configured(*overrides: str) -> Config:
