@@ -99,7 +99,7 @@ def test_the_originals_limits_are_the_clocks_and_let_a_slower_program_pass(pool,
     assert [(own.program_seconds, own.wall_factor) for own in of["paper"].values()] == [(10, 1), (240, 1)]
     assert [own.program_seconds for own in of["paper_last"].values()] == [20, 240]
     assert of["paper"][BIGCODE].memory_mb == 30 * 1024
-    burns = "    end = time.process_time() + 1.3\n    while time.process_time() < end: pass\n"
+    burns = "    end = time.process_time() + 1.3 * (x == 1)\n    while time.process_time() < end: pass\n"
     slow = RecordedPlayer({GROW.id: (f"import time\ndef grow(x):\n{burns}    return x + 1",)})
     passed = [
         evaluate_benchmark(slow, pool, judged, 1, ())["eval/humanevalplus/avg_at_n"]
