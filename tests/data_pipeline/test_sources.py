@@ -133,8 +133,9 @@ def test_a_row_of_your_own_keeps_its_prompt_and_one_that_is_no_conversation_is_r
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"extra_info": None}, "extra_info is not an object"),
-        ({"prompt": "Add."}, "prompt is not a conversation"),
+        ({"extra_info": 3}, "extra_info is not an object"),
+        ({"extra_info": None}, "no question_id"),
+        ({"prompt": "Add."}, "prompt is not a list of objects"),
         ({"GT_test": ["assert add(1) > 0"] * 0}, "no test of the form assert call == value"),
     ],
 )

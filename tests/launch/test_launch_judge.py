@@ -1,5 +1,6 @@
 """Manifests for Kubernetes agree with its types; that of judges with the service's command and the image."""
 
+import argparse
 import json
 import re
 from typing import Any
@@ -66,7 +67,9 @@ def test_a_pod_is_selected_and_has_no_rights():
 def test_manifests_and_service_agree():
     program, *arguments = [*CONTAINER["command"], *CONTAINER["args"]]
     assert f'{program} = "codea1_judge.cli:main"' in (ROOT / "judge/pyproject.toml").read_text()
-    options = cli._parser().parse_args([word.replace("$(CORES)", "8") for word in arguments])
+    parser = argparse.ArgumentParser()
+    cli.add_commands(parser.add_subparsers())
+    options = parser.parse_args([word.replace("$(CORES)", "8") for word in arguments])
     assert (options.run, options.host, options.workers) == (cli.serve, "0.0.0.0", 8)
     assert {each["name"] for each in CONTAINER["env"]} == {"CORES", cli.VARIABLE}
     (port,), (served,) = CONTAINER["ports"], MANIFESTS["Service"]["spec"]["ports"]
