@@ -20,6 +20,7 @@ MODELS = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
 LIKE_ANOTHER = ("gqa7_untied", "mha_tied", "llama_linear")  # whose layers compute as another's here
 FEW = [pytest.param(name, marks=pytest.mark.long) if name in LIKE_ANOTHER else name for name in MODELS]
 KINDS = ("plain", "left", "right", "packed")
+EPS = np.finfo(np.float32).eps
 
 
 @cache
@@ -73,10 +74,10 @@ def test_logits_and_chunked_logprobs_equal_transformers(name):
         case = load_case(name, kind)
         _, logits, logprobs, _ = run(model, params, inputs(case))
         real = case["segment_ids"] > 0
-        # Processors add up float32 in different orders: the error is in proportion to the logits, which reach 5.
-        np.testing.assert_allclose(logits[real], case["logits"][real], atol=1e-5, rtol=1e-5, err_msg=kind)
-        masked = np.where(predicts(case), logprobs, 0)
-        np.testing.assert_allclose(masked, case["next_logprobs"], atol=1e-5, rtol=0, err_msg=kind)
+        # Processors and compilers add up float32 in different orders: a few dozen roundings of the largest logit.
+        close = partial(np.testing.assert_allclose, atol=32 * EPS * np.abs(case["logits"]).max(), rtol=0, err_msg=kind)
+        close(logits[real], case["logits"][real])
+        close(np.where(predicts(case), logprobs, 0), case["next_logprobs"])
 
 
 @pytest.mark.parametrize("name", FEW)
