@@ -105,8 +105,19 @@ def unpacked(packed: str) -> object:
         if not unzip.eof:
             raise ValueError(f"incomplete, or of more than {_MOST_BYTES} bytes")
         return _PlainUnpickler(io.BytesIO(data)).load()
-    except Exception as error:  # a malformed pickle may raise anything
-        raise BadRow(f"tests that are not JSON cannot be unpacked: {one_line(error)}") from error
+    # All that a malformed pickle raises.
+    except (
+        ValueError,
+        zlib.error,
+        pickle.UnpicklingError,
+        EOFError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        raise BadRow(f"tests that are not JSON cannot be unpacked: {one_line(error)}") from None
 
 
 FORMAT = Format(

@@ -33,7 +33,8 @@ class Example:
 
     logprobs: of the learned tokens, by the sampler that drew them; empty where it gives none.
 
-    Raises ValueError for learned tokens without weights, or without context to be predicted from.
+    Raises ValueError for learned tokens without weights, without context to be predicted from, or some with and some
+    without a sampler's logprob.
     """
 
     context: Sequence[int]
@@ -44,6 +45,8 @@ class Example:
     def __post_init__(self) -> None:
         if len(self.learned) != len(self.weights):
             raise ValueError(f"{len(self.learned)} learned tokens have {len(self.weights)} weights")
+        if self.logprobs and len(self.logprobs) != len(self.learned):
+            raise ValueError(f"{len(self.learned)} learned tokens have {len(self.logprobs)} of the sampler's logprobs")
         if not self.context:
             raise ValueError("a sequence needs at least one context token: its first is predicted by nothing")
 

@@ -91,11 +91,11 @@ class Learner:
         `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
         state has a reference of its own; with LoRA the base is the reference.
 
-        Raises ValueError if nothing can be learned from the groups; FloatingPointError, and the state is lost, if the
-        loss or the gradient is not finite.
+        Raises ValueError if a reference or a base is needed and missing, or nothing can be learned from the groups;
+        FloatingPointError, and the state is lost, if the loss or the gradient is not finite.
         """
         own_reference, state = state.reference, replace(state, reference=None)
-        shared = reference if self._lora is None else base
+        shared = self._shared(reference, base, own_reference)
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
         learned, after_first = sum(map(len, rows)), sum(map(len, rows[1:]))
@@ -126,6 +126,15 @@ class Learner:
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def _shared(self, reference: Params | None, base: Params | None, own: Params | None) -> Params | None:
+        """The reference that all policies share, under LoRA their base. Raises ValueError where one is needed."""
+        if self._lora is not None and base is None:
+            raise ValueError(f"lora={self._lora}: base parameters are needed")
+        shared = reference if self._lora is None else base
+        if self.objective.kl and shared is None and own is None:
+            raise ValueError(f"{self.objective}: reference parameters are needed")
+        return shared
 
     def _apply(self, state: PolicyState, gradient: Params, rate: float) -> tuple[PolicyState, Array]:
         state = replace(state, opt_state=in_device_memory(state.opt_state))

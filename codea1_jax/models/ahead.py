@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from threading import Lock
 from typing import Any, Literal
 
 import jax
@@ -18,11 +17,9 @@ from jax.stages import Lowered
 
 from codea1_jax.common.activity import report
 
-MOST_AT_ONCE = (
-    4  # and as many that somebody waits for; each takes up to a few GB of the host's memory for a large model
-)
+MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
 _REPORT_SECONDS = 1.0
-_STARTED: list["_Compilation"] = []  # in this process, for one count of all
+_STARTED: list[Future[None]] = []  # in this process, for one count of all
 _REMEMBERED = 128  # programs that do not begin twice
 
 Sampling = Literal["weights", "prefill", "decode", "evaluate"]
@@ -61,48 +58,31 @@ class Program:
         self.lower().compile()
 
 
-class _Compilation:
-    """Of one program. Where several processes run it, it is compiled at once, because their order must be the same."""
-
-    def __init__(self, program: Program) -> None:
-        self._program, self._lock = program, Lock()
-        if jax.process_count() == 1:
-            self._future = _threads("compile").submit(program.compile)
-        else:
-            program.compile()
-            (future := Future()).set_result(None)
-            self._future = future
-
-    def future(self, *, needed: bool = False) -> Future[None]:
-        """needed: somebody waits, so that it begins even where others that nobody waits for were to begin before."""
-        with self._lock:
-            if needed and self._future.cancel():
-                self._future = _threads("compile-needed").submit(self._program.compile)
-            return self._future
-
-
 class CompileAhead:
-    """Programs that are being compiled, or have been."""
+    """Programs that are being compiled, or have been.
+
+    Where several processes run one program, each compiles at once, because their order must be the same.
+    """
 
     def __init__(self) -> None:
-        self._begun: dict[Program, _Compilation] = {}
+        self._futures: dict[Program, Future[None]] = {}
 
     def start(self, programs: Iterable[Program]) -> list[Program]:
         """Begins to compile those that have not begun; returns all of them."""
         begun = {program: _begin(program) for program in programs}
-        self._begun |= begun
+        self._futures |= begun
         return list(begun)
 
     def wait(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> None:
         """Waits for those of this kind and shape, or of any. Raises what a compilation raises."""
         for _ in self.progress(kind, shape):
-            report("compiling", sum(each.future().done() for each in _STARTED), len(_STARTED), "programs")
+            report("compiling", sum(future.done() for future in _STARTED), len(_STARTED), "programs")
 
     def progress(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> Iterator[tuple[int, int]]:
         """As `wait`; yields how many are done, and of how many, now and then until all are."""
         futures = [
-            compilation.future(needed=True)
-            for program, compilation in self._begun.items()
+            future
+            for program, future in self._futures.items()
             if kind in (None, program.kind) and shape in (None, program.shape)
         ]
         while waiting := wait(futures, timeout=_REPORT_SECONDS).not_done:
@@ -113,22 +93,27 @@ class CompileAhead:
 
 def wait_for_all() -> None:
     """Until everything is compiled that anybody asked for. Raises what a compilation raises."""
-    for compilation in _STARTED:
-        compilation.future().result()
+    for future in _STARTED:
+        future.result()
 
 
 def drop_waiting() -> None:
     """No program begins to be compiled that has not begun: whoever asked for it is about to end."""
     _begin.cache_clear()
-    for compilation in _STARTED:
-        compilation.future().cancel()
+    for future in _STARTED:
+        future.cancel()
     _STARTED.clear()
 
 
 @lru_cache(_REMEMBERED)
-def _begin(program: Program) -> _Compilation:
-    _STARTED.append(compilation := _Compilation(program))
-    return compilation
+def _begin(program: Program) -> Future[None]:
+    if jax.process_count() == 1:
+        future = _threads().submit(program.compile)
+    else:
+        program.compile()
+        (future := Future()).set_result(None)
+    _STARTED.append(future)
+    return future
 
 
 def shapes_of(tree: Any) -> Any:
@@ -145,5 +130,5 @@ def shapes_of(tree: Any) -> Any:
 
 
 @cache
-def _threads(name: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1), name)
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1), "compile")

@@ -164,8 +164,13 @@ def micro_tokenizer(words: Iterable[str]) -> Tokenizer:
     """A tokenizer of 256 bytes, two special tokens and `words`; any text makes an exact round trip.
 
     Ids: 0-255 bytes, 256 `<|endoftext|>` (end and padding), 257 `<|sep|>` (end of a prompt's message), then
-    the words, which are ASCII, in order. At each place the longest word wins, else a byte is taken.
+    the words in order. At each place the longest word wins, else a byte is taken. Raises ValueError for a
+    word that is not ASCII: the byte-level decoder would misread it.
     """
+    words = tuple(words)
+    foreign = [word for word in words if not word.isascii() or not word]
+    if foreign:
+        raise ValueError(f"words must be non-empty ASCII, got {foreign}")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     table = {character: index for index, character in enumerate(alphabet)}
     core = tokenizers.Tokenizer(tokenizer_models.BPE(vocab=table, merges=[]))

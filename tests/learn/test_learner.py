@@ -279,6 +279,12 @@ def test_a_reference_in_the_type_that_is_computed_with_says_the_same(params):
     np.testing.assert_array_equal(scored(small), scored(params))
 
 
+def test_a_kl_term_without_a_reference_is_refused(params):
+    ours = learner(kl_coef=0.5)
+    with pytest.raises(ValueError, match="reference"):
+        ours.update(ours.init(params), None, make_groups())
+
+
 def test_a_gradient_that_is_not_finite_stops_the_run(params):
     ours = learner(kl_coef=0)
     broken = jax.tree.map(lambda p: p * jnp.inf, params)

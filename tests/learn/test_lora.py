@@ -145,3 +145,5 @@ def test_a_step_trains_the_adapters_away_from_the_base_which_is_the_reference(ba
     assert 0 < kl[0] < kl[1]  # the second mini-batch of a step is already away from the base
     assert metrics["ratio_mean"] != 1
     assert all((before[path] == leaf).all() for path, leaf in flatten(base).items())
+    with pytest.raises(ValueError, match="base parameters are needed"):
+        ours.update(state, None, GROUPS)

@@ -1,15 +1,14 @@
 """What a program is compiled for ahead of its call is what the call brings; what counts as compiled."""
 
-import os
 import random
-import threading
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
-from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead, Program, shapes_of
+from codea1_jax.models.ahead import CompileAhead, Program, shapes_of
 from codea1_jax.models.compiled import newly_compiled
 
 
@@ -38,41 +37,17 @@ def test_a_call_of_what_was_compiled_ahead_traces_nothing():
     assert program(argument).tolist() == [1, 2, 3] and traced == [(3,)]
 
 
-def test_a_program_that_somebody_waits_for_is_compiled_before_others_that_were_asked_for_earlier():
-    go_on, order = threading.Event(), []
-
-    def program(name, before=lambda: None):
-        @jax.jit
-        def traced(x):
-            before()
-            order.append(name)
-            return x
-
-        return Program("gradient", (), traced, (), (shapes_of(np.arange(3)),))
-
-    threads = min(MOST_AT_ONCE, os.cpu_count() or 1)
-    first = CompileAhead()
-    first.start([*(program("first", lambda: go_on.wait(60)) for _ in range(threads)), program("later")])
-    needed = CompileAhead()
-    needed.start([program("needed")])
-    needed.wait()
-    assert order == ["needed"]
-    go_on.set()
-    first.wait()
-    assert sorted(order[1:]) == ["first"] * threads + ["later"]
-
-
 @pytest.fixture
 def cache(tmp_path):
     names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
     before = {name: getattr(jax.config, name) for name in names}
     jax.config.update(names[0], str(tmp_path))
     jax.config.update(names[1], 0.0)
-    jax.experimental.compilation_cache.compilation_cache.reset_cache()
+    compilation_cache.reset_cache()
     yield
     for name, value in before.items():
         jax.config.update(name, value)
-    jax.experimental.compilation_cache.compilation_cache.reset_cache()
+    compilation_cache.reset_cache()
 
 
 def test_a_program_counts_once_and_not_when_it_is_read_from_the_cache(cache):

@@ -134,3 +134,8 @@ def test_the_tokenizers_own_end_and_all_declared_ones_end_a_response(tmp_path):
         assert saved == {"top_k": 5, "pad_token_id": 256, "eos_token_id": ends[0] if len(ends) == 1 else list(ends)}
     written.unlink()
     assert load_tokenizer(tmp_path).eos_ids == (256,)
+
+
+def test_a_word_outside_ascii_is_refused():
+    with pytest.raises(ValueError, match="é"):
+        micro_tokenizer(["ok", "é"])

@@ -109,6 +109,8 @@ class Rehearsal:
             assert model.pretrained is not None
             tokenizer = load_tokenizer(resolve(model.pretrained, FILES))
             shape = shrunk_shape(model_shape(model), self.config.mesh.shape(self.devices))
+            if tokenizer.vocab_size > shape.vocab_size:
+                raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
             write_random_model(self.directory / key, shape, tokenizer, jnp.float32)
             written.append(f"{key}: random weights, {shape.vocab_size:,} tokens")
         return "; ".join(written) or "trained from scratch, at its own size"

@@ -47,8 +47,11 @@ def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_s
     """Writes the page for one run, or the page that compares several, and returns its path.
 
     Without `out`: `report.html` in the run directory, or `comparison.html` next to the first of several.
-    `refresh_seconds` makes the page reload itself. Raises what `read_runs` raises.
+    `refresh_seconds` makes the page reload itself. Raises ValueError for no run at all, and what `read_runs`
+    raises.
     """
+    if not run_dirs:
+        raise ValueError("a report needs at least one run directory")
     runs = read_runs(run_dirs, ROLLOUT_BYTES)
     path = out or (run_dirs[0] / "report.html" if len(run_dirs) == 1 else run_dirs[0].parent / "comparison.html")
     write_atomically(path, render(runs, refresh_seconds))
