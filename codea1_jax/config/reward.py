@@ -33,7 +33,10 @@ class RewardConfig(Section):
         "(departure); false: all valid calls, with the reference's answer",
     )
     mutants: int = Field(
-        default=8, ge=1, description="test_value other than paper: at most this many mutants of a reference"
+        default=8,
+        ge=0,
+        description="test_value other than paper: at most this many mutants of a reference; a question without any has "
+        "its own wrong programs in their place",
     )
     passing: Literal["fraction", "all"] = Field(
         default="fraction",

@@ -1,9 +1,9 @@
 """What the judge is asked about one question, and what it answers.
 
 First the reference and the stated answers, which decide which of each suite's tests hold; then every program, on the
-tests that were kept, and where `rewards.test_value` asks for them mutants of the reference. Reference,
-programs and stated answers each run in their own processes; a program's process is given calls, never an expected
-value. Verdicts are comparisons made here.
+tests that were kept. Where `rewards.test_value` asks for it, the reference's mutants, or all programs if there are
+none, face the tests of all suites. Reference, programs and stated answers each run in their own processes; a program's
+process is given calls, never an expected value. Verdicts are comparisons made here.
 
 No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
 for its stated answers, and the programs have time for all calls. As in the original, `sandbox.script_seconds` gives all
@@ -25,7 +25,7 @@ from codea1_jax.game.values import Detections, detect
 from data_pipeline import Problem
 from data_pipeline.imports import runnable
 from data_pipeline.verdicts import allowed, golden_tests, stated_or_expected, time_for
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated, verdict_on
 
 T = TypeVar("T")
 
@@ -114,8 +114,9 @@ class Judgement:
     """All answers about one question's group.
 
     book: the tests that every program faced besides its suites'. Both mappings are keyed by a candidate's
-    `duplicate_of`; its suites are in the order of sampling. detections: what the suites' tests kill; None where
-    `rewards.test_value` is the paper's.
+    `duplicate_of`; its suites are in the order of sampling. detections: what the suites' tests kill of the reference's
+    mutants, or without mutants of the programs that execute and are wrong; None where `rewards.test_value` is the
+    paper's.
     """
 
     book: tuple[Test, ...]
@@ -137,26 +138,26 @@ def judge_group(
     everyones = [test for tests in kept.values() for test in tests]
     on_suites = {test.call: test.expected for test in everyones}
     expected = on_suites | {test.call: test.expected for test in book}
-    script_seconds = _script_seconds(problem, config)
+    script_seconds, helpers = _script_seconds(problem, config), config.sandbox.reference_names
     pending: dict[int, PendingOutcomes] = {}
     for index, tests in kept.items():
         faced = [test.call for test in (*book, *(everyones if config.rewards.pool_tests else tests))]
-        pending[index] = submit_calls(
-            judge,
-            problem,
-            group[index].program,
-            faced,
-            script_seconds=script_seconds,
-            helpers=config.sandbox.reference_names,
-        )
-    by_mutants = config.rewards.test_value != "paper"
-    mutants = problem.mutants[: config.rewards.mutants] if by_mutants else ()
-    mutated = [submit_calls(judge, problem, mutant, on_suites) for mutant in mutants]
+        own = group[index].program
+        pending[index] = submit_calls(judge, problem, own, faced, script_seconds=script_seconds, helpers=helpers)
+    valued = config.rewards.test_value != "paper"
+    mutants = problem.mutants[: config.rewards.mutants]
+    faulty = (mutants or [group[index].program for index in kept]) if valued else ()
+    ran = [submit_calls(judge, problem, each, on_suites, helpers=helpers) for each in faulty]
     programs = {index: program.result(expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     programs = {index: _fail_everything(found) if index in hung else found for index, found in programs.items()}
-    ended = [mutant.result(on_suites).by_call for mutant in mutated]
-    return Judgement(tuple(book), validated, programs, detect(everyones, ended) if by_mutants else None)
+    ended = [each.result(on_suites) for each in ran]
+    if not mutants:
+        ended = [
+            one for one in ended if one.valid and not all(verdict_on(one.by_call[t.call], t).passed for t in everyones)
+        ]
+    detections = detect(everyones, [one.by_call for one in ended]) if valued else None
+    return Judgement(tuple(book), validated, programs, detections)
 
 
 def _script_seconds(problem: Problem, config: Config) -> float | None:

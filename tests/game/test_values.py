@@ -169,7 +169,6 @@ def test_mutation_is_the_share_of_mutants_that_a_suite_kills(pool):
     )
     assert [s.reward.adversarial for s in repeated.programs[0].suites] == [2 / 3 - 0.5 / 8, 2 / 3]
     assert values(pool, test_value="mutation", mutants=1) == [[1, 0], [0], [1], [0]]
-    assert values(pool, replace(PROBLEM, mutants=()), test_value="mutation") == [[0, 0], [0], [0], [0]]
 
 
 def test_suites_that_kill_the_same_mutant_share_its_credit(pool):
@@ -179,6 +178,18 @@ def test_suites_that_kill_the_same_mutant_share_its_credit(pool):
     found = values(pool, test_value="shared")
     for own, right in zip(found, expected, strict=True):
         assert own == pytest.approx([5 / 3 * each for each in right])
+
+
+def test_without_mutants_a_questions_own_wrong_programs_are_what_there_is_to_find(pool):
+    # BOUNDARY, which f(3) fails, and ZERO, which f(4) and f(9) fail; BROKEN does not execute, SOLUTION is right
+    found = [[1, 0], [1 / 2], [1 / 2], [1 / 2]]
+    bare = replace(PROBLEM, mutants=())
+    assert values(pool, bare, test_value="mutation") == values(pool, test_value="mutation", mutants=0) == found
+    boundary, zero = 5 / 2 / 2, 5 / 2 / 3
+    shared = values(pool, bare, test_value="shared")
+    assert [value for own in shared for value in own] == pytest.approx([boundary + zero, 0, zero, boundary, zero])
+    right = played(pool, [SOLUTION], [[suite(3, 4)]], bare, test_value="mutation").programs
+    assert [s.reward.adversarial for s in right[0].suites] == [0]
 
 
 WRONGLY_STATED = "assert f(3) == 0\nassert f(9) == 0"  # f(3) fails BOUNDARY; f(9), which is 1, fails ZERO
