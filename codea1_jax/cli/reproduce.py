@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="TABLE",
         help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL} of these; with micro models "
-        "also rewards, objectives, mechanisms, which the paper does not have",
+        "also rewards, mechanisms, which the paper does not have",
     )
     parser.add_argument(
         "--model",

@@ -54,7 +54,8 @@ def hypotheses_markdown(families: Sequence[Family], seeds: int) -> str:
             stated = finding.hypothesis
             difference = "–" if finding.difference is None else _spelled(finding.difference, sign=True)
             verdict = f"**{finding.verdict}**" if finding.certain else finding.verdict
-            measured = f"{stated.measure}: {stated.row} − {stated.against} (`{stated.table}`)"
+            above = f" > −{stated.margin:g}" if stated.margin else ""
+            measured = f"{stated.measure}: {stated.row} − {stated.against}{above} (`{stated.table}`)"
             p, adjusted = _spelled_p(finding.p), _spelled_p(finding.adjusted)
             rows.append([stated.claim, measured, difference, p, adjusted, verdict])
         sections.append(f"### {family.title}\n\n{_pipes(head, rows)}\n{_tested_how(family, seeds)}\n")

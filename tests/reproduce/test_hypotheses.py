@@ -77,11 +77,8 @@ def table(folder: Path, name: str, **rows: tuple[float | None, ...]) -> Table:
     [
         ((10.0, 10.1, 9.9), "more", "supported"),
         ((10.0, 10.1, 9.9), "less", "contradicted"),
-        ((10.0, 10.1, 9.9), "different", "differs: more"),
-        ((-10.0, -10.1, -9.9), "different", "differs: less"),
         ((-10.0, -10.1, -9.9), "less", "supported"),
         ((10.0, -10.1, 9.9), "more", "not supported"),
-        ((10.0, -10.1, 9.9), "different", "no difference shown"),
         ((0.0, 0.0, 0.0), "more", "not supported"),
         ((0.0, None, 0.0), "more", "not measured"),
     ],
@@ -96,6 +93,17 @@ def test_a_verdict_is_the_sign_where_the_adjusted_p_value_is_small(gains, expect
     assert verdict in hypotheses_markdown([family], 3)
 
 
+def test_a_row_that_may_lack_a_margin_is_not_inferior_where_it_certainly_lacks_less(tmp_path):
+    before = (20.0, 40.0, 60.0)
+    for name, lost, verdict in (("near", 1.0, "supported"), ("far", 3.0, "contradicted"), ("at", 2.0, "not supported")):
+        after = tuple(start - lost + change for start, change in zip(before, (0.1, -0.1, 0.0), strict=True))
+        made = table(tmp_path, name, one=before, other=after)
+        stated = Hypothesis("It costs at most 2.", "paper", name, "other", "one", "good", "more", margin=2)
+        [family] = examine([stated], [made], SEEDS)
+        assert family.findings[0].verdict == verdict
+        assert "other − one > −2" in hypotheses_markdown([family], 3)
+
+
 def test_what_is_not_measured_counts_as_if_it_showed_nothing(tmp_path):
     first = table(tmp_path, "first", one=(1.0, 2.0, 3.0), other=(11.0, 12.1, 12.9))
     second = table(tmp_path, "second", one=(1.0, 2.0, 3.0), other=(3.0, 4.3, 4.7), poor=(None, 1.0, 1.0))
@@ -104,7 +112,7 @@ def test_what_is_not_measured_counts_as_if_it_showed_nothing(tmp_path):
         Hypothesis("B", "paper", "second", "other", "one", "good", "more"),
         Hypothesis("C", "paper", "second", "poor", "one", "good", "more"),  # lacks a figure
         Hypothesis("D", "paper", "second", "absent", "one", "good", "more"),  # a row that this world does not have
-        Hypothesis("E", "reward", "third", "other", "one", "good", "more"),
+        Hypothesis("E", "shared", "third", "other", "one", "good", "more"),
     ]
     [both] = examine(stated, [first, second], SEEDS)
     assert [finding.hypothesis.claim for finding in both.findings] == ["A", "B", "C", "D"]
