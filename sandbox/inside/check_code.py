@@ -11,6 +11,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+CHECK_FILE = "check.py"
+
 
 def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
     """Execute `check`, which sees the program's functions under their `names`. Raises AssertionError on failure."""
@@ -19,7 +21,7 @@ def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
     sys.modules["check"] = module
     scope = module.__dict__
     scope.update(names)
-    exec(compile(check, "check.py", "exec"), scope)
+    exec(compile(check, CHECK_FILE, "exec"), scope)
     whole = scope.get("check")
     if isinstance(whole, types.FunctionType) and whole is not names.get("check") and whole.__module__ == "check":
         _call(whole, candidate)

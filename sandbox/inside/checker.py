@@ -14,15 +14,17 @@ the program left behind (a patched library, a thread) can change how the check r
 import builtins
 import json
 import os
+import reprlib
 import signal
 import sys
 import types
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from sandbox.inside import evaluation, transport
-from sandbox.inside.check_code import run_check
+from sandbox.inside.check_code import CHECK_FILE, run_check
 from sandbox.inside.guard import ENDS_OF_LOOPS, guarded, is_honest
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.watch import cpu_seconds
@@ -30,6 +32,9 @@ from sandbox.inside.watch import cpu_seconds
 CANNOT_START = 3  # exit status of the judge's process, which no program can give it
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 12
+_SHORT.maxstring = _SHORT.maxother = 80
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 
 
@@ -80,6 +85,7 @@ class _Program:
         self._names: list[str] = []
         self._opaque: str | None = None
         self._call_seconds = 0.0
+        self._last: Callable[[], str] = str  # tells the last call, and what it gave
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -107,7 +113,7 @@ class _Program:
         solution.__getattr__ = self._stand_in  # type: ignore[method-assign]
         sys.modules["solution"] = solution
         names = {name: self._stand_in(name) for name in [*self._names, entry_point] if not name.startswith("__")}
-        verdict = _verdict(lambda: run_check(check, names[entry_point], names))
+        verdict = _verdict(lambda: run_check(check, names[entry_point], names), lambda: f"{self._last()}")
         if self._opaque is not None and verdict != PASSED:
             return f"{NOT_PLAIN_DATA}a value of type {self._opaque}"
         return self._end or verdict
@@ -135,11 +141,15 @@ class _Program:
 
     def _call(self, name: str, args: tuple, kwargs: dict) -> Any:
         """Make one call: what it returned; raises an exception like the one that it raised."""
+        self._last = partial(_told, name, args, kwargs)
         reply = self._ask(["call", name, list(args), kwargs], self._call_seconds)
         error = None
         try:
             kind, content, changed = reply
             if kind == "value":
+                self._last = partial(_told, name, args, kwargs, content)
+                if changed:  # told before the arguments are
+                    self._last = partial(str, self._last())
                 for old, new in zip(args, changed, strict=False):
                     _change(old, new)
                 return content
@@ -236,16 +246,42 @@ def _content(args: list) -> str:
     return json.dumps(transport.pack(args, drains=False))
 
 
-def _verdict(check: Callable[[], None]) -> str:
+def _verdict(check: Callable[[], None], last: Callable[[], str] = str) -> str:
+    """last: the program's last call, for the detail of a check that failed."""
     try:
         check()
     except AssertionError as error:
-        return FAILED + str(error)
+        return FAILED + "; ".join(filter(None, (str(error), last(), *_failed_in(error.__traceback__))))
     except MemoryError:
         return OUT_OF_MEMORY
     except BaseException as error:  # noqa: BLE001  (a check may raise anything)
         return f"{RAISED}{type(error).__name__}: {error}"
     return PASSED
+
+
+def _short(value: Any) -> str:
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # an int of more digits than Python writes
+        return f"<a value of type {type(value).__name__}>"
+
+
+def _told(name: str, args: tuple, kwargs: dict, *gave: Any) -> str:
+    arguments = [*map(_short, args), *(f"{key}={_short(value)}" for key, value in kwargs.items())]
+    return f"{name}({', '.join(arguments)})" + "".join(f" gave {_short(value)}" for value in gave)
+
+
+def _failed_in(trace: types.TracebackType | None) -> list[str]:
+    """The check's innermost function and its arguments, where it has any but functions."""
+    found: list[str] = []
+    while trace is not None:
+        code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
+        if code.co_filename == CHECK_FILE:
+            names = [name for name in code.co_varnames[: code.co_argcount] if not callable(values.get(name))]
+            told = ", ".join(f"{name}={_short(values[name])}" for name in names if name in values)
+            found = [f"{code.co_name}({told})"] if told else []
+        trace = trace.tb_next
+    return found
 
 
 def _exception(name: str, base: str, text: str) -> Exception:

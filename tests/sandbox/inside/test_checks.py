@@ -30,9 +30,38 @@ def test_a_wrong_program_fails_and_the_detail_says_why(jail, in_process):
     (result,) = jail.execute([CheckJob(WRONG, CHECK, "f", in_process=in_process)])
     assert not result.passed
     assert result.loaded.status.value == "returned"
-    assert (result.verdict.status.value, result.verdict.detail) == ("failed", "two")
+    assert (result.verdict.status.value, result.verdict.detail) == (
+        "failed",
+        "two" if in_process else "two; f(2) gave 4",
+    )
     assert status(jail, WRONG, PYTEST, in_process) == "failed"
     assert status(jail, "def f(x):\n    return x", UNITTEST, in_process) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("program", "check", "detail"),
+    [
+        (  # as evalplus' checks do
+            "def f(xs):\n    xs.sort()\n    return xs[:2]",
+            "def equal(out, exp):\n    assert out == exp\ndef check(f):\n    equal(f([3, 1, 2]), [1, 2, 3])",
+            "f([3, 1, 2]) gave [1, 2]; equal(out=[1, 2], exp=[1, 2, 3])",
+        ),
+        ("def f(x, by=1):\n    return 'a'", "assert f(1, by=2) == 'b'", "f(1, by=2) gave 'a'"),
+        ("def f(x):\n    return print", "assert f(1) is None", None),  # not plain data: said instead
+        ("def f(x):\n    return x", "def check(f):\n    assert f(list(range(99))) == 1", "f([0, 1, 2, 3,"),
+        ("def f(x):\n    raise KeyError('k')", "try:\n    f(1)\nexcept KeyError:\n    assert False", "f(1)"),
+        ("def f(x): return 10**5000", "assert f(1) == 2", "f(1) gave <a value of type int>"),
+        ("def f(x): return x", "assert False", ""),
+    ],
+)
+def test_a_failed_check_tells_the_last_call_what_it_gave_and_what_was_compared(jail, program, check, detail):
+    (result,) = jail.execute([CheckJob(program, check, "f")])
+    if detail is None:
+        assert result.verdict.status.value == "not plain data"
+    elif detail.endswith(","):
+        assert result.verdict.detail.startswith(detail) and len(result.verdict.detail) <= 200
+    else:
+        assert (result.verdict.status.value, result.verdict.detail) == ("failed", detail)
 
 
 @pytest.mark.parametrize(
