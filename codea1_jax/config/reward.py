@@ -19,13 +19,8 @@ class RewardConfig(Section):
     test_value: Literal["paper", "mutation", "shared"] = Field(
         default="paper",
         description="what a suite earns besides validity: the paper's adv, or the share of the reference's "
-        "mutants that it kills (departure); shared: each mutant's credit is divided among the suites that kill it",
-    )
-    redundancy_price: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="test_value=mutation: each test that kills no new mutant costs its suite this, divided by K",
+        "mutants that it kills (departure); shared: each mutant's credit is divided among the suites that kill it, and "
+        "its advantage is computed apart from validity's",
     )
     only_right: bool = Field(
         default=False,

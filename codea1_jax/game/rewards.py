@@ -20,11 +20,12 @@ from sandbox import Test, Verdict
 
 @dataclass(frozen=True)
 class SuiteReward:
-    """R_T and its parts, for one suite. `adversarial` is adv, or what stands in its place."""
+    """R_T and its parts, for one suite. `adversarial` is adv, or what stands in its place; `penalty` is subtracted."""
 
     reward: float
     validity: float
     adversarial: float
+    penalty: float = 0.0
 
 
 _WITHOUT_PRINTABLE = str.maketrans("", "", string.printable)
@@ -85,12 +86,13 @@ def suite_reward(
     """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the response's share of unprintable characters.
 
     invalid: how many tests did not hold under the reference (three kinds, see `validation`). value: stands in the place
-    of adv (`values.suite_value`); None: adv counts.
+    of adv (`values`); None: adv counts.
     """
     val = validity(len(failed), invalid, config.suite_size)
     adv = adversarial(failed, book, config) if value is None else value
     earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
-    return SuiteReward(earned - nonprintable_share(response), val, adv)
+    penalty = nonprintable_share(response)
+    return SuiteReward(earned - penalty, val, adv, penalty)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from codea1_jax.game.rewards import (
 from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout, WrittenSuite
 from codea1_jax.game.selection import most_contested
 from codea1_jax.game.validation import ValidatedSuite
-from codea1_jax.game.values import shared_values, suite_value
+from codea1_jax.game.values import own_values, shared_values
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -69,11 +69,9 @@ def _values(judgement: Judgement, rewards: RewardConfig) -> Mapping[int, Sequenc
     if known is None:
         return {index: [None] * len(own) for index, own in judgement.suites.items()}
     earning = {index: [_earning(suite, rewards) for suite in own] for index, own in judgement.suites.items()}
-    if rewards.test_value == "shared":
-        shared = iter(shared_values([*chain.from_iterable(earning.values())], known))
-        return {index: [*islice(shared, len(own))] for index, own in earning.items()}
-    size, price = rewards.suite_size, rewards.redundancy_price
-    return {index: [suite_value(tests, known, size, price) for tests in own] for index, own in earning.items()}
+    of_all = shared_values if rewards.test_value == "shared" else own_values
+    values = iter(of_all([*chain.from_iterable(earning.values())], known))
+    return {index: [*islice(values, len(own))] for index, own in earning.items()}
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class _Scoring:
         book, *verdicts = _verdicts(outcomes, faced, self.config)
         judged = zip(candidate.suites, validated, verdicts, values, strict=True)
         rewarded = [(*each, self._suite_reward(candidate, *each, book, valid=outcomes.valid)) for each in judged]
-        advantages = _advantages([reward.reward for *_, reward in rewarded], self.config.rewards)
+        advantages = self._suite_advantages([reward for *_, reward in rewarded], valid=outcomes.valid)
         suites = tuple(
             SuiteRollout(written.response, written.suite, own, of_own, reward, advantage)
             for (written, own, of_own, _, reward), advantage in zip(rewarded, advantages, strict=True)
@@ -99,6 +97,20 @@ class _Scoring:
         return ProgramRollout(
             candidate.response, candidate.program, candidate.duplicate_of, outcomes.valid, book, suites
         )
+
+    def _suite_advantages(self, rewards: Sequence[SuiteReward], *, valid: bool) -> list[float]:
+        """Of R_T; of shared credit, which differs far more than validity, each part's by itself, weighted as R_T is.
+
+        So no part drowns the other (GDPO, arXiv 2601.05242, without its normalization over the batch).
+        """
+        config = self.config.rewards
+        if config.test_value != "shared" or self.functions.test is not None or not valid:
+            return _advantages([reward.reward for reward in rewards], config)
+        validity = _advantages([reward.validity - reward.penalty for reward in rewards], config)
+        found = _advantages([reward.adversarial - reward.penalty for reward in rewards], config)
+        return [
+            config.alpha * of_val + (1 - config.alpha) * of_adv for of_val, of_adv in zip(validity, found, strict=True)
+        ]
 
     def _suite_reward(
         self,

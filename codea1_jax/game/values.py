@@ -1,7 +1,7 @@
 """What a suite can earn in place of the paper's adversarial term: the share of the reference's mutants that it kills.
 
-With a price for redundancy this is MIST-RL's incremental reward (arXiv 2603.01409); its penalty is dynamic, this one
-constant. Or it shares what it finds with its siblings. Pure functions.
+Each suite by itself, as in MIST-RL (arXiv 2603.01409) but without its penalty; or sharing what it finds with its
+siblings. Pure functions.
 """
 
 from collections import Counter
@@ -20,19 +20,9 @@ class Detections:
     total: int
 
 
-def suite_value(kept: Sequence[Test], detections: Detections, suite_size: int, redundancy_price: float) -> float:
-    """The share that a suite's first K tests kill together, less the price for each that kills no new one; 0 to 1.
-
-    |∪ killed| / total − price · redundant / K. The share depends on no order; which tests are redundant does: those
-    whose kills the tests before them have. Without mutants, 0.
-    """
-    killed: frozenset[int] = frozenset()
-    redundant = 0
-    for test in kept[:suite_size]:
-        redundant += detections.by_test[test] <= killed
-        killed |= detections.by_test[test]
-    price = redundancy_price * redundant / suite_size
-    return max(0.0, len(killed) / detections.total - price) if detections.total else 0.0
+def own_values(suites: Sequence[Sequence[Test]], detections: Detections) -> list[float]:
+    """Of each suite the share of the mutants that its tests kill together. Without mutants, 0."""
+    return [len(killed) / max(detections.total, 1) for killed in _killed(suites, detections)]
 
 
 def shared_values(suites: Sequence[Sequence[Test]], detections: Detections) -> list[float]:
@@ -41,10 +31,14 @@ def shared_values(suites: Sequence[Sequence[Test]], detections: Detections) -> l
     Competitive fitness sharing (Rosin and Belew, Evolutionary Computation 5(1), 1997): what only one suite finds is
     worth most. The values sum to m times the share that all suites kill together. Without mutants, 0.
     """
-    killed = [frozenset[int]().union(*(detections.by_test[test] for test in kept)) for kept in suites]
+    killed = _killed(suites, detections)
     finders = Counter(chain.from_iterable(killed))
     scale = len(suites) / max(detections.total, 1)
     return [scale * sum(1 / finders[mutant] for mutant in own) for own in killed]
+
+
+def _killed(suites: Sequence[Sequence[Test]], detections: Detections) -> list[frozenset[int]]:
+    return [frozenset[int]().union(*(detections.by_test[test] for test in tests)) for tests in suites]
 
 
 def detect(tests: Iterable[Test], mutants: Sequence[Mapping[str, Outcome]]) -> Detections:

@@ -1,6 +1,7 @@
 """What a suite's tests kill: the definitions, and whole groups judged by the real judge; figures computed by hand."""
 
 from dataclasses import replace
+from statistics import fmean, stdev
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from judged_group import played
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.rewards import suite_reward
-from codea1_jax.game.values import Detections, detect, shared_values, suite_value
+from codea1_jax.game.values import Detections, detect, own_values, shared_values
 from data_pipeline import Problem
 from sandbox import Outcome, SandboxPool, Status, Test
 
@@ -40,7 +41,6 @@ def values(pool: SandboxPool, problem: Problem = PROBLEM, book: tuple[Test, ...]
 A, B, C = TESTS = tuple(Test(name, "0") for name in "abc")
 SETS = st.integers(0, 63).map(lambda bits: frozenset(i for i in range(6) if bits >> i & 1))
 FOUND = st.lists(SETS, min_size=1, max_size=6)
-PRICES = st.floats(0, 1)
 
 
 def killing(found: list[frozenset[int]], total: int = 6) -> tuple[list[Test], Detections]:
@@ -48,38 +48,17 @@ def killing(found: list[frozenset[int]], total: int = 6) -> tuple[list[Test], De
     return tests, Detections(dict(zip(tests, found, strict=True)), total)
 
 
-def test_a_suite_is_worth_what_its_tests_find_together_less_the_price_of_those_that_find_nothing_new():
+def test_a_suite_is_worth_the_share_that_its_tests_find_together():
     known = Detections({A: frozenset({0, 1}), B: frozenset({1}), C: frozenset({2})}, 4)
-    assert suite_value([A], known, 8, 0.0) == 2 / 4
-    assert suite_value([A, B, C], known, 8, 0.0) == 3 / 4
-    assert suite_value([A, B, C], known, 8, 0.5) == 3 / 4 - 0.5 / 8  # b finds nothing that a has not found
-    assert suite_value([B, A, C], known, 8, 0.5) == 3 / 4  # here every test finds something new
-    assert suite_value([A, B, C], known, 2, 0.5) == 2 / 4 - 0.5 / 2  # of three tests the first two count
-    assert suite_value([B, B], known, 2, 1.0) == 0
-    assert suite_value([], known, 8, 0.5) == suite_value([A], Detections({A: frozenset()}, 0), 8, 0.5) == 0
-
-
-@given(FOUND, PRICES, st.integers(1, 6))
-def test_a_value_lies_between_0_and_1(found, price, size):
-    assert 0 <= suite_value(*killing(found), size, price) <= 1
+    assert own_values([[A], [B, A], [A, B, C], []], known) == [2 / 4, 2 / 4, 3 / 4, 0]
+    assert own_values([[A]], Detections({A: frozenset()}, 0)) == [0]
 
 
 @given(FOUND, st.randoms())
-def test_without_a_price_the_order_of_tests_makes_no_difference_and_no_test_costs_anything(found, rng):
+def test_the_order_of_tests_makes_no_difference_and_no_test_costs_anything(found, rng):
     tests, known = killing(found)
-    shuffled = rng.sample(tests, len(tests))
-    assert (
-        suite_value(shuffled, known, 6, 0.0)
-        == suite_value(tests, known, 6, 0.0)
-        >= suite_value(tests[:-1], known, 6, 0.0)
-    )
-
-
-@given(FOUND, PRICES)
-def test_a_test_that_finds_what_an_earlier_one_did_costs_the_price_over_k(found, price):
-    tests, known = killing(found)
-    less = suite_value(tests, known, 8, price) - price / 8
-    assert suite_value([*tests, tests[0]], known, 8, price) == pytest.approx(max(0, less))
+    shuffled, ordered, fewer = own_values([rng.sample(tests, len(tests)), tests, tests[:-1]], known)
+    assert 0 <= fewer <= ordered == shuffled <= 1
 
 
 def shared(suites: list[list[frozenset[int]]], total: int = 6) -> list[float]:
@@ -150,7 +129,7 @@ def test_a_value_stands_in_the_place_of_adv():
         assert (rewarded.reward, rewarded.adversarial) == ((0.25 * 2 / 8 + 0.75 * 0.5) * valid, 0.5)
 
 
-def test_programs_earn_the_same_whatever_a_test_is_suite_value(pool):
+def test_programs_earn_the_same_whatever_a_suite_is_worth(pool):
     paper, mutation = (
         [p.reward for p in played(pool, PROGRAMS, SUITES, PROBLEM, test_value=value).programs]
         for value in ("paper", "mutation")
@@ -161,13 +140,6 @@ def test_programs_earn_the_same_whatever_a_test_is_suite_value(pool):
 def test_mutation_is_the_share_of_mutants_that_a_suite_kills(pool):
     # f(3) kills BOUNDARY; f(9) kills ZERO; f(4) kills ZERO and LATER
     assert values(pool, test_value="mutation") == [[2 / 3, 0], [2 / 3], [1 / 3], [2 / 3]]
-    # f(1) finds nothing: 0 - 1/16, and never less than nothing
-    priced = values(pool, test_value="mutation", redundancy_price=0.5)
-    assert priced == [[2 / 3, 0], [2 / 3], [1 / 3], [2 / 3]]
-    repeated = played(
-        pool, [SOLUTION], [[suite(4, 9), suite(9, 4)]], PROBLEM, test_value="mutation", redundancy_price=0.5
-    )
-    assert [s.reward.adversarial for s in repeated.programs[0].suites] == [2 / 3 - 0.5 / 8, 2 / 3]
     assert values(pool, test_value="mutation", mutants=1) == [[1, 0], [0], [1], [0]]
 
 
@@ -190,6 +162,19 @@ def test_without_mutants_a_questions_own_wrong_programs_are_what_there_is_to_fin
     assert [value for own in shared for value in own] == pytest.approx([boundary + zero, 0, zero, boundary, zero])
     right = played(pool, [SOLUTION], [[suite(3, 4)]], bare, test_value="mutation").programs
     assert [s.reward.adversarial for s in right[0].suites] == [0]
+
+
+def test_validity_and_shared_credit_count_alike_whatever_their_spread(pool):
+    """Of one program's suites one states a wrong answer and finds most, one is right and finds nothing."""
+    texts = ["assert f(3) == 0\nassert f(9) == 1\nassert f(1) == 5", suite(1, 2, 5), suite(4)]
+    for alpha in (0.5, 0.9):
+        (program,) = played(pool, [SOLUTION], [texts], PROBLEM, test_value="shared", alpha=alpha).programs
+        parts = [[getattr(s.reward, part) for s in program.suites] for part in ("validity", "adversarial")]
+        of_val, of_adv = ([(x - fmean(values)) / (stdev(values) + 1e-6) for x in values] for values in parts)
+        expected = [alpha * v + (1 - alpha) * a for v, a in zip(of_val, of_adv, strict=True)]
+        assert [s.advantage for s in program.suites] == pytest.approx(expected)
+    (broken,) = played(pool, [BROKEN], [texts], PROBLEM, test_value="shared").programs
+    assert [s.advantage for s in broken.suites] == [0, 0, 0]
 
 
 WRONGLY_STATED = "assert f(3) == 0\nassert f(9) == 0"  # f(3) fails BOUNDARY; f(9), which is 1, fails ZERO
