@@ -9,9 +9,26 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from data_pipeline.golden import read_golden_tests
+from data_pipeline.imports import runnable
+from data_pipeline.problem import Row
+from data_pipeline.problem_files import FORMAT
 from data_pipeline.responses import code_blocks, last_program, program_in
 from data_pipeline.source_code import function_under_test, parse
-from sandbox import CheckJob, CheckResult, Limits, Request, ScriptJob, Status
+from data_pipeline.verdicts import allowed, time_for, tolerance_of
+from sandbox import (
+    CheckJob,
+    CheckResult,
+    Job,
+    JudgeJob,
+    Limits,
+    Request,
+    ScriptJob,
+    Status,
+    Test,
+    encode_stated,
+    verdict_on,
+)
 from sandbox.remote import wire
 from sandbox.remote.run_code import answer_of, as_object, as_python, limits_of, response
 
@@ -39,8 +56,11 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     completion = fields.get("completion")
     if not isinstance(completion, str) or len(completion) > _MOST_COMPLETION:
         raise ValueError(f"completion must be a text of at most {_MOST_COMPLETION} characters")
-    limits, test = limits_of(config, own, _SECONDS), _test_of(row)
-    if isinstance(test, str):
+    limits = limits_of(config, own, _SECONDS)
+    if FORMAT.fits(row) and "tests" in row:
+        limits = limits if config.get("run_timeout") else own
+        program, cases = yield from _by_problem(row, completion, limits)
+    elif isinstance(test := _test_of(row), str):
         name, check = _check_of(row, test)
         program = _program_in(completion, row, name)
         # Checks that patch modules, as BigCodeBench's do, run next to the program.
@@ -51,6 +71,28 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
         cases = yield from _runs(test, program, limits, bool(extra.get("run_all_cases")))
     accepted = all(case["passed"] for case in cases)
     return {"id": fields.get("id"), "accepted": accepted, "extracted_code": program.removesuffix("\n"), "tests": cases}
+
+
+def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[Any], Any, tuple[str, Any]]:
+    """A row of our own format: its program, and a case for each of its tests, judged as they are everywhere."""
+    read = FORMAT.read([row])
+    for refusal in (*read.refused, *read.dropped):
+        raise ValueError(refusal.reason)
+    (problem,) = read.problems
+    suite, limits = read_golden_tests(problem), allowed(problem, limits)
+    values = {test.stated: encode_stated(test.stated, problem.task) for test in suite}
+    if computed := tuple(stated for stated, value in values.items() if value is None):
+        found = yield Job("", computed, time_for(limits, len(computed)))
+        values |= {stated: outcome.value for stated, outcome in zip(computed, found.outcomes, strict=True)}
+    if not suite or None in values.values():
+        raise ValueError("a test states no value" if suite else "the row has no tests")
+    tests = [Test(test.call, values[test.stated] or "", tolerance=tolerance_of(problem, test)) for test in suite]
+    program = program_in(completion, problem.entry_point) if problem.entry_point else last_program(completion)
+    job = JudgeJob(runnable(program, problem), tuple(tests), limits, problem.called, problem.task)
+    ran = yield job.execution()
+    by_call = dict(zip(job.execution().calls, ran.outcomes, strict=True))
+    results = [CheckResult(ran.loaded, verdict_on(by_call[test.call], test), ran.cpu_seconds) for test in tests]
+    return program, [_checked(result) for result in results]
 
 
 def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:

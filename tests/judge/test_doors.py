@@ -5,7 +5,7 @@ What docs/judge.md says that a door judges otherwise is not asked of it.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -72,6 +72,9 @@ def doors(pool: SandboxPool) -> Iterator[dict[str, Door]]:
             row["test"] = (
                 [_case(*json.loads(line)) for line in problem.golden_tests] if _reads(problem) else _as_code(problem)
             )
+            return submitted(row, response)
+
+        def submitted(row: Mapping[str, object], response: str) -> bool:
             config = {"language": "python", "run_timeout": 1, "provided_data": row, "extra": {}}
             asked = {"dataset": "any", "id": 1, "completion": response, "config": config}
             status, text, _ = answer_to(f"{address}/submit", json.dumps(asked).encode())
@@ -93,6 +96,7 @@ def doors(pool: SandboxPool) -> Iterator[dict[str, Door]]:
             "/execute": lambda problem, response: remote.judge(_program(problem, response), problem).passed,
             "/check": at_check,
             "/submit": at_submit,
+            "/submit of our rows": lambda problem, response: submitted(problem_files.row(problem), response),
             "eval code": lambda problem, response: _benchmarked(pool, problem, response),
             "eval tests": lambda problem, response: _held_out(pool, problem, response),
             "solve": lambda problem, response: _survives(pool, problem, response),
