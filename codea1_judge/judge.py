@@ -122,5 +122,6 @@ def problem_of(tests: Sequence[str | tuple[str, ...]], entry_point: str = "") ->
     read = [read_golden_test(statement, name) for statement in statements]
     rejected = next((test for test in read if isinstance(test, Rejected)), None)
     if rejected:
-        raise ValueError(f"test {read.index(rejected) + 1} of {len(read)}: {rejected.reason}")
+        where = f"test {read.index(rejected) + 1} of {len(read)}: {rejected.reason}"
+        raise ValueError(f"{where} (tests of a class are those of a Problem, which codea1_judge.load reads)")
     return Problem("", "", "", name, tuple(golden_line(test) for test in read if not isinstance(test, Rejected)))

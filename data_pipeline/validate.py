@@ -109,7 +109,10 @@ def _failure_of(
         if outcome.value is None or value is None or not tolerance_of(problem, test).same(outcome.value, value)
     ]
     if failed:
-        return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}"
+        bare = re.search(r"'list' object has no attribute '(next|left|right)'", failed[0])
+        kind = ("ListNode" if bare[1] == "next" else "TreeNode") if bare else ""
+        hint = f"; annotate the parameter that takes it as {kind}" if kind else ""
+        return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}{hint}"
     for test, first, second in zip(suite, solved.outcomes, reversed(again.outcomes), strict=True):
         if first != second:
             answered = f"{_shown(problem, test)} {_describe(problem, second)} when asked again"

@@ -12,11 +12,14 @@ import argparse
 import logging
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from importlib.metadata import version
+from os.path import relpath
+from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
 from codea1_jax.cli._arguments import Parser, unknown_options
@@ -107,7 +110,9 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _resuming(words: Sequence[str]) -> str:
-    return shlex.join(["codea1", *(word for word in words if word != "--resume"), "--resume"])
+    called = Path(sys.argv[0])  # by its path where the shell finds no other
+    name = relpath(called) if called.name == "codea1" and shutil.which("codea1") is None else "codea1"
+    return shlex.join([name, *(word for word in words if word != "--resume"), "--resume"])
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:

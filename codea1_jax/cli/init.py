@@ -162,7 +162,10 @@ def _notes(chosen: OwnRun) -> Iterator[str]:
     if _imitates_first(chosen):
         yield "note: so small a Test LLM states few right answers; it imitates your golden tests first (sft)"
     elif parameters(chosen.run.model) < SMALL:
-        yield "note: so small a Test LLM states few right answers, and adapters cannot start from sft"
+        yield (
+            "note: so small a Test LLM states few right answers, and adapters cannot start from sft; "
+            "a larger model, or memory for all parameters of this one, would help"
+        )
 
 
 def _imitates_first(chosen: OwnRun) -> bool:

@@ -86,7 +86,7 @@ def _judge(config: Config) -> str:
     with make_judge(settings.model_copy(update={"workers": 1}), packages) as judge:
         found = try_out(judge)
     unjailed = "process" in (settings.backend, settings.fallback)
-    return f"{found}; WITHOUT a jail where none can be made" if unjailed else found
+    return f"{found} (where no jail can be made: WITHOUT one)" if unjailed else found
 
 
 def _schedule(config: Config) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ their own in the place of the paper's.
 
 import math
 import string
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -144,12 +145,19 @@ class RewardFunctions:
 PAPER_REWARDS = RewardFunctions()
 
 
-def checked_reward(name: str, question: str, reward: Any) -> float:
-    """What a reward function returned. Raises UserError if it is not a finite number."""
+def checked_reward(key: str, function: Callable[[Any], Any], judged: JudgedProgram | JudgedSuite) -> float:
+    """What a user's function gives, which `key` names. Raises UserError where it fails, or gives no finite number."""
+    name, question = f"{key}: {getattr(function, '__name__', function)}", judged.problem.id
+    try:
+        reward = function(judged)
+    except Exception as error:  # whatever it is, the run ends with it
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__}: {error} (line {at.lineno} of {at.filename})"
+        raise UserError(f"{name} failed for {question}: {told}") from error
     try:
         number = float(reward)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise UserError(f"{name}: returned {reward!r} for {question}; a reward must be a finite number")
+        raise UserError(f"{name} returned {reward!r} for {question}; a reward must be a finite number")
     return number

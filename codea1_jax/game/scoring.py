@@ -132,7 +132,7 @@ class _Scoring:
         if self.functions.test is None:
             return reward
         judged = JudgedSuite(self.problem, candidate.program, text, validated.kept, verdicts, invalid, reward)
-        return replace(reward, reward=checked_reward("test_reward", self.problem.id, self.functions.test(judged)))
+        return replace(reward, reward=checked_reward("rewards.test", self.functions.test, judged))
 
     def faced(self, judged: Sequence[ProgramRollout]) -> list[tuple[tuple[Verdict, ...], ...]]:
         if not self.config.rewards.pool_tests:
@@ -147,7 +147,7 @@ class _Scoring:
         own = tuple(suite.verdicts for suite in program.suites)
         text, valid = program.response.text, program.valid
         judged = JudgedProgram(self.problem, text, program.program, valid, program.book, own, reward)
-        return checked_reward("code_reward", self.problem.id, self.functions.code(judged))
+        return checked_reward("rewards.code", self.functions.code, judged)
 
 
 def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:

@@ -28,14 +28,16 @@ def test_a_solution_that_fails_is_named_with_the_reason(pool):
         replace(GOOD, id="raises", solution="def f(x):\n    return [x][x]"),
         replace(GOOD, id="broken", solution="def f(x):\n    return [x]\nimport nothing_of_this_name"),
         replace(GOOD, id="untested", golden_tests=()),
+        replace(GOOD, id="nodes", solution="def f(x):\n    return x.next", golden_tests=("assert f([1]) == [1]",)),
         replace(GOOD, id="nan", solution="def f(x):\n    return float('nan')"),
     )
     reasons = {p.id: reason for p, reason in zip(problems, failures(problems, pool), strict=True) if reason is not None}
-    assert list(reasons) == ["wrong", "wrong expression", "raises", "broken", "nan"]
+    assert list(reasons) == ["wrong", "wrong expression", "raises", "broken", "nodes", "nan"]
     assert reasons["wrong"] == "the solution fails tests (1 of 3): f(1) gave [1], not [2]"
     assert reasons["wrong expression"] == "the solution fails tests (1 of 1): f(1) gave [1], not [1 + 1]"
     assert reasons["raises"].startswith("the solution fails tests (2 of 2): f(2) raised IndexError")
     assert reasons["broken"].startswith("the solution does not execute: raised ModuleNotFoundError")
+    assert reasons["nodes"].endswith("; expected [1]; annotate the parameter that takes it as ListNode")
     assert "f(2) gave nan" in reasons["nan"]
 
 

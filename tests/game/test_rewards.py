@@ -9,12 +9,15 @@ from random_rewards import COUNT, cases
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.rewards import (
+    JudgedSuite,
+    SuiteReward,
     checked_reward,
     code_reward,
     nonprintable_share,
     pair_reward,
     suite_reward,
 )
+from data_pipeline import Problem
 
 CASES = load_parity()["rewards"]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -80,9 +83,24 @@ def test_passing_all_earns_one_only_if_no_test_and_no_old_mistake_fails():
     assert pair_reward((), book_of(0, 0), config) == 0
 
 
+def suite_of(question: str) -> JudgedSuite:
+    return JudgedSuite(Problem(question, "", "", "f", ()), "", "", (), (), 0, SuiteReward(0.5, 0.5, 0.5))
+
+
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "much"])
 def test_what_a_reward_function_returns_must_be_a_finite_number(wrong):
+    def mine(judged: JudgedSuite) -> object:
+        return wrong
+
     with pytest.raises(UserError) as refused:
-        checked_reward("code_reward", "q1", wrong)
-    assert str(refused.value) == f"code_reward: returned {wrong!r} for q1; a reward must be a finite number"
-    assert checked_reward("code_reward", "q1", np.float32(0.5)) == 0.5
+        checked_reward("rewards.test", mine, suite_of("q1"))
+    assert str(refused.value) == f"rewards.test: mine returned {wrong!r} for q1; a reward must be a finite number"
+    assert checked_reward("rewards.test", lambda _: np.float32(0.5), suite_of("q1")) == 0.5
+
+
+def test_a_reward_function_that_fails_is_named_with_its_line():
+    def mine(judged: JudgedSuite) -> object:
+        return judged.reward - 0.001  # of a suite the number is judged.reward.reward
+
+    with pytest.raises(UserError, match=r"^rewards.test: mine failed for q1: TypeError: .* \(line \d+ of .*\.py\)$"):
+        checked_reward("rewards.test", mine, suite_of("q1"))
