@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo selftest test suite plan-all bench-model bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
+.PHONY: help demo selftest test suite plan-all bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -111,9 +111,6 @@ rehearse-all: .venv/base
 		passed="rehearsals/$$(echo "$$preset" | tr / -).passed"; \
 		[ -e "$$passed" ] || { $(BIN)/codea1 rehearse "$$preset" $(WITH) && touch "$$passed"; } || exit 1; \
 	done
-
-bench-model: .venv/base
-	$(BIN)/python benches/bench_model.py
 
 bench-learner: .venv/base
 	$(BIN)/python benches/bench_learner.py

@@ -106,11 +106,10 @@ class _Scoring:
         config = self.config.rewards
         if config.test_value != "shared" or self.functions.test is not None or not valid:
             return _advantages([reward.reward for reward in rewards], config)
-        validity = _advantages([reward.validity - reward.penalty for reward in rewards], config)
-        found = _advantages([reward.adversarial - reward.penalty for reward in rewards], config)
-        return [
-            config.alpha * of_val + (1 - config.alpha) * of_adv for of_val, of_adv in zip(validity, found, strict=True)
-        ]
+        parts = ((config.alpha, "validity"), (1 - config.alpha, "adversarial"))
+        of_parts = [[getattr(each, part) - each.penalty for each in rewards] for _, part in parts]
+        apart = [[w * a for a in _advantages(of, config)] for (w, _), of in zip(parts, of_parts, strict=True)]
+        return [sum(of) for of in zip(*apart, strict=True)]
 
     def _suite_reward(
         self,
