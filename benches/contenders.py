@@ -52,14 +52,6 @@ class Contender:
         print(f"{self._name} {what}: {reported['seconds']:.1f} s", file=sys.stderr)
         return reported
 
-    def ask_twice(self) -> dict[str, Any]:
-        """Two turns in a row: what is reported of the second.
-
-        In the first, the memory that another's turn has made cold is brought back; steps of training follow each other.
-        """
-        self.ask()
-        return self.ask()
-
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
