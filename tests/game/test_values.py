@@ -107,11 +107,6 @@ def test_a_group_in_which_one_suite_copies_another_earns_no_more(suites, own, si
     assert sum(shared(copied)) <= sum(shared(suites)) + 1e-9
 
 
-def test_finding_a_mutant_alone_is_worth_twice_as_much_as_finding_another_suites():
-    alone, copied = ([[frozenset({0})], [frozenset({kill})], [frozenset({2})]] for kill in (1, 0))
-    assert shared(alone)[1] == 2 * shared(copied)[1] == 3 / 6
-
-
 def test_a_test_is_failed_by_what_raises_or_returns_something_else():
     returned = [Outcome(Status.RETURNED, "1"), Outcome(Status.RETURNED, "2"), Outcome(Status.RAISED)]
     assert detect([A], []) == Detections({A: frozenset()}, 0)

@@ -21,6 +21,7 @@ from tiny_run import (
 from workers import flags_for, free_port
 
 from codea1_jax import cli
+from codea1_jax.common.files import read_lines
 from codea1_jax.run.telemetry import rollouts_path
 
 TOLERANCE = 1e-3  # of figures: a sum over devices has another order
@@ -108,8 +109,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two processes that nobody stopped."""
-    return trained(tmp_path_factory.mktemp("whole"))
+    """A run of two processes that nobody stopped, and that compiles nothing after its first step."""
+    run = trained(tmp_path_factory.mktemp("whole"))
+    steps = [line["compiled/programs"] for line in read_lines(run / "metrics.jsonl") if line["kind"] == "train"]
+    assert steps[1:] == [0.0, 0.0]
+    return run
 
 
 def assert_resumes_like(whole: Path, run: Path) -> None:
