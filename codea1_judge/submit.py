@@ -75,6 +75,8 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
 
 def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[Any], Any, tuple[str, Any]]:
     """A row of our own format: its program, and a case for each of its tests, judged as they are everywhere."""
+    if row.get("entry_point") and len(f"{row['solution']}{row['tests']}") > _MOST_CODE:
+        raise ValueError(f"the row's solution and tests may have {_MOST_CODE} characters")
     read = FORMAT.read([row])
     for refusal in (*read.refused, *read.dropped):
         raise ValueError(refusal.reason)

@@ -138,6 +138,7 @@ FORGERIES += [
 
 
 OWN = {"id": "f", "question": "Write f.", "entry_point": "f", "tests": ["assert f(1) == 2", "assert f(2) == 4"]}
+SOLUTION = "def f(x): return x + x"
 
 
 def test_a_row_of_our_own_is_judged_as_it_stands(service: str):
@@ -145,6 +146,9 @@ def test_a_row_of_our_own_is_judged_as_it_stands(service: str):
     for code, row in (("def f(x): return x + x", OWN), ("print(2 * int(input()))", streams)):
         assert ask(service, fenced(code), row)[1]["accepted"] is True
         assert ask(service, fenced(code.replace("x + x", "x * x").replace("2 *", "3 *")), row)[1]["accepted"] is False
+    whole = OWN | {"solution": SOLUTION, "tests": ["assert f(2) == 4", "assert f(1) == 1 + 1"]}
+    answer = ask(service, fenced("def f(x): return x * x"), whole)[1]
+    assert [each["passed"] for each in answer["tests"]] == [True, False] and answer["accepted"] is False
 
 
 @pytest.mark.parametrize("row", [CHECKED, CHECKED | {"test": {"code": f"#<INSERT>\n{CHECKED['test']}"}}])
@@ -169,12 +173,10 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
         ("x", DOUBLE | {"test": "assert True"}, {}, "tells which function is meant"),
         ("x", DOUBLE | {"test": "eJxrYJ..."}, {}, "does not parse"),
         ("x", {"content": "Q", "labels": {"entry_point": "f"}, "test": "assert f(1"}, {}, "does not parse"),
-        (
-            "x",
-            {"content": "Q", "labels": {}, "test": {"code": "assert f() == 1", "asset": {"a": "eA=="}}},
-            {},
-            "assets",
-        ),
+        ("x", CHECKED | {"test": {"code": "assert f() == 1", "asset": {"a": "eA=="}}}, {}, "assets"),
+        ("x", OWN | {"solution": "def g(): pass"}, {}, "f"),
+        ("x", OWN | {"solution": SOLUTION, "tests": ["assert f(1)", "f(2)"]}, {}, "is left out"),
+        ("x", OWN | {"solution": SOLUTION, "tests": ["assert f(1) == 2"] * (1 << 17)}, {}, "may have 1048576 char"),
         ("x", DOUBLE, {"custom_extract_logic": "submit_code_blocks([])"}, "custom_extract_logic"),
         ("x", DOUBLE, {"extra": ["run_all_cases"]}, "config.extra must be an object"),
         ("x", DOUBLE, {"run_timeout": 10_000}, "can be at most 600 here"),
