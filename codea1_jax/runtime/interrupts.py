@@ -1,6 +1,5 @@
 """Ctrl-C, SIGTERM and a lost terminal, turned into an exception at moments when no state is half changed."""
 
-import os
 import signal
 import sys
 import threading
@@ -91,6 +90,7 @@ class Interrupts:
             return
         self._raised = False
         number = signal.Signals[str(dropped.exc_value)]
-        again = threading.Timer(REPEAT_AFTER, os.kill, (os.getpid(), number))  # not before the callback has ended
+        # Not before the callback has ended, and to the main thread: what it waits for would not end for another's.
+        again = threading.Timer(REPEAT_AFTER, signal.pthread_kill, (threading.main_thread().ident, number))
         again.daemon = True
         again.start()
