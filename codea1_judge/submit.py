@@ -15,7 +15,7 @@ from data_pipeline.problem import Row
 from data_pipeline.problem_files import FORMAT
 from data_pipeline.responses import code_blocks, last_program, program_in
 from data_pipeline.source_code import function_under_test, parse
-from data_pipeline.verdicts import allowed, time_for, tolerance_of
+from data_pipeline.verdicts import allowed, tolerance_of
 from sandbox import (
     CheckJob,
     CheckResult,
@@ -37,7 +37,8 @@ _CLOSE = 1e-5  # how far apart two floats may be, relative to the expected one
 _LEAST = 1e-10  # of which it is taken at least
 _MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
 _MOST_COMPLETION = 1 << 20  # characters
-_MOST_CODE = 1 << 20  # characters of a check, which is parsed here
+_MOST_CODE = 1 << 20  # characters of a check, or of a row of ours, which is parsed here
+_MOST_TESTS = 1_000  # of a row of ours
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
 
@@ -57,9 +58,9 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
     if not isinstance(completion, str) or len(completion) > _MOST_COMPLETION:
         raise ValueError(f"completion must be a text of at most {_MOST_COMPLETION} characters")
     limits = limits_of(config, own, _SECONDS)
-    if FORMAT.fits(row) and "tests" in row:
-        limits = limits if config.get("run_timeout") else own
-        program, cases = yield from _by_problem(row, completion, limits)
+    if FORMAT.fits(row) and row.get("entry_point") and isinstance(row.get("tests"), list):
+        timed = limits if config.get("run_timeout") else replace(own, memory_mb=limits.memory_mb)
+        program, cases = yield from _by_problem(row, completion, timed)
     elif isinstance(test := _test_of(row), str):
         name, check = _check_of(row, test)
         program = _program_in(completion, row, name)
@@ -74,22 +75,22 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
 
 
 def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[Any], Any, tuple[str, Any]]:
-    """A row of our own format: its program, and a case for each of its tests, judged as they are everywhere."""
-    if row.get("entry_point") and len(f"{row['solution']}{row['tests']}") > _MOST_CODE:
-        raise ValueError(f"the row's solution and tests may have {_MOST_CODE} characters")
-    read = FORMAT.read([row])
+    """A function or class of our own format: its program, and a case for each test, judged as they are everywhere."""
+    if len(f"{row}") > _MOST_CODE or max(len(row), len(row["tests"])) > _MOST_TESTS:
+        raise ValueError(f"the row may have {_MOST_CODE} characters and {_MOST_TESTS} tests")
+    read = FORMAT.read([row | {"id": str(row["id"])}])
     for refusal in (*read.refused, *read.dropped):
         raise ValueError(refusal.reason)
     (problem,) = read.problems
     suite, limits = read_golden_tests(problem), allowed(problem, limits)
     values = {test.stated: encode_stated(test.stated, problem.task) for test in suite}
     if computed := tuple(stated for stated, value in values.items() if value is None):
-        found = yield Job("", computed, time_for(limits, len(computed)))
+        found = yield Job("", computed, limits)
         values |= {stated: outcome.value for stated, outcome in zip(computed, found.outcomes, strict=True)}
     if not suite or None in values.values():
         raise ValueError("a test states no value" if suite else "the row has no tests")
     tests = [Test(test.call, values[test.stated] or "", tolerance=tolerance_of(problem, test)) for test in suite]
-    program = program_in(completion, problem.entry_point) if problem.entry_point else last_program(completion)
+    program = program_in(completion, problem.entry_point)
     job = JudgeJob(runnable(program, problem), tuple(tests), limits, problem.called, problem.task)
     ran = yield job.execution()
     by_call = dict(zip(job.execution().calls, ran.outcomes, strict=True))

@@ -13,18 +13,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from data_pipeline.problem import Problem
+from data_pipeline.problem import BadRow, Problem
 from data_pipeline.source_code import parse
 from sandbox import EXACT, Task, Tolerance, classes, streams
 from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.syntax import parse_expression, parse_module, replaced, stored_names
+
+_MOST_TURNS = 1_000  # of a test function's loops together
+_MOST_NODES = 20_000  # of a syntax tree that a name stands for
 
 Bindings = dict[str, ast.expr]
 Node = TypeVar("Node", bound=ast.AST)
 
 
 def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
-    """The golden tests of `entry_point` in order, a call only once. Raises BadRow if the code does not parse."""
+    """The golden tests of `entry_point` in order, a call only once.
+
+    Raises BadRow if the code does not parse, or unrolls to too much.
+    """
     return tests_among(asserts_of(parse(test_code, "the test code")), entry_point)
 
 
@@ -36,7 +42,7 @@ def asserts_of(module: ast.Module) -> Iterator[ast.Assert]:
             _assign(node, shared)
     for function in _test_functions(module):
         for bindings in _parametrizations(function, shared):
-            yield from _asserts(function.body, bindings)
+            yield from _asserts(function.body, bindings, iter(range(_MOST_TURNS)))
 
 
 def tests_among(asserts: Iterable[ast.Assert], entry_point: str) -> tuple[str, ...]:
@@ -194,8 +200,8 @@ def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindi
     return cases
 
 
-def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Assert]:
-    """The assert statements in straight-line execution of the body, with names replaced.
+def _asserts(body: Sequence[ast.stmt], bindings: Bindings, turns: Iterator[int]) -> Iterator[ast.Assert]:
+    """The assert statements in straight-line execution of the body, with names replaced; a loop may have `turns` left.
 
     `bindings` follows the execution: a name used in anything other than an assignment or assert is forgotten, because
     its value may have changed.
@@ -208,7 +214,9 @@ def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Asser
                 _assign(statement, bindings)
             case ast.For(target=target, iter=values, body=inner):
                 for more in _unrolled(target, values, bindings):
-                    yield from _asserts(inner, bindings | more)
+                    if next(turns, None) is None:
+                        raise BadRow(f"the loops of a test have more than {_MOST_TURNS} turns")
+                    yield from _asserts(inner, bindings | more, turns)
                 _forget(statement, bindings)
             case _:
                 _forget(statement, bindings)
@@ -216,6 +224,8 @@ def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Asser
 
 def _assign(statement: ast.Assign, bindings: Bindings) -> None:
     value = _substituted(statement.value, bindings)
+    if sum(1 for _ in ast.walk(value)) > _MOST_NODES:
+        raise BadRow("a value of a test is too long, with what its names stand for")
     for target in statement.targets:
         _forget(target, bindings)
     if len(statement.targets) == 1:

@@ -142,8 +142,9 @@ def _task(row: Row) -> Task:
 
 def _check_spelling(row: Row) -> None:
     """Raises BadRow for a key that is all but one that is missing. Other keys are the user's own."""
+    missing = _KEYS - row.keys()
     for key in row.keys() - _KEYS:
-        if near := get_close_matches(key, _KEYS - row.keys(), 1, _ALIKE):
+        if near := get_close_matches(key, missing, 1, _ALIKE):
             raise BadRow(f"unknown key {key}; did you mean {near[0]}?")
 
 

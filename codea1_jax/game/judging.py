@@ -153,9 +153,8 @@ def judge_group(
     programs = {index: _fail_everything(found) if index in hung else found for index, found in programs.items()}
     ended = [each.result(on_suites) for each in ran]
     if not mutants:
-        ended = [
-            one for one in ended if one.valid and not all(verdict_on(one.by_call[t.call], t).passed for t in everyones)
-        ]
+        executed = [one for index, one in zip(kept, ended, strict=False) if index not in hung and one.valid]
+        ended = [one for one in executed if not all(verdict_on(one.by_call[t.call], t).passed for t in everyones)]
     detections = detect(everyones, [one.by_call for one in ended]) if valued else None
     return Judgement(tuple(book), validated, programs, detections)
 

@@ -14,9 +14,9 @@ from sandbox import Outcome, Test, verdict_on
 
 @dataclass(frozen=True)
 class Detections:
-    """By each valid test of a question, the numbers of the mutants that fail it; and how many mutants there are."""
+    """By the call of each valid test of a question, the numbers of the mutants that fail it; and how many there are."""
 
-    by_test: Mapping[Test, frozenset[int]]
+    by_call: Mapping[str, frozenset[int]]
     total: int
 
 
@@ -38,13 +38,13 @@ def shared_values(suites: Sequence[Sequence[Test]], detections: Detections) -> l
 
 
 def _killed(suites: Sequence[Sequence[Test]], detections: Detections) -> list[frozenset[int]]:
-    return [frozenset[int]().union(*(detections.by_test[test] for test in tests)) for tests in suites]
+    return [frozenset[int]().union(*(detections.by_call[test.call] for test in tests)) for tests in suites]
 
 
 def detect(tests: Iterable[Test], mutants: Sequence[Mapping[str, Outcome]]) -> Detections:
     """What tests kill; `mutants` are what each of them gave, by the call's text."""
-    by_test = {
-        test: frozenset(i for i, by_call in enumerate(mutants) if not verdict_on(by_call[test.call], test).passed)
-        for test in dict.fromkeys(tests)
+    by_call = {
+        test.call: frozenset(i for i, ended in enumerate(mutants) if not verdict_on(ended[test.call], test).passed)
+        for test in tests
     }
-    return Detections(by_test, len(mutants))
+    return Detections(by_call, len(mutants))

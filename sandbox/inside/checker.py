@@ -14,13 +14,12 @@ the program left behind (a patched library, a thread) can change how the check r
 import builtins
 import json
 import os
-import reprlib
 import signal
 import sys
 import types
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from itertools import islice
 from typing import Any, NoReturn
 
 from sandbox.inside import evaluation, transport
@@ -32,9 +31,7 @@ from sandbox.inside.watch import cpu_seconds
 CANNOT_START = 3  # exit status of the judge's process, which no program can give it
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
-_SHORT = reprlib.Repr()
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 12
-_SHORT.maxstring = _SHORT.maxother = 80
+_MOST_PARTS, _MOST_CHARACTERS = 12, 80  # of a value that a detail shows
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 
 
@@ -85,7 +82,7 @@ class _Program:
         self._names: list[str] = []
         self._opaque: str | None = None
         self._call_seconds = 0.0
-        self._last: Callable[[], str] = str  # tells the last call, and what it gave
+        self._last = ""  # call, and what it gave
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -113,10 +110,13 @@ class _Program:
         solution.__getattr__ = self._stand_in  # type: ignore[method-assign]
         sys.modules["solution"] = solution
         names = {name: self._stand_in(name) for name in [*self._names, entry_point] if not name.startswith("__")}
-        verdict = _verdict(lambda: run_check(check, names[entry_point], names), lambda: f"{self._last()}")
+        verdict = _verdict(lambda: run_check(check, names[entry_point], names), self._told)
         if self._opaque is not None and verdict != PASSED:
             return f"{NOT_PLAIN_DATA}a value of type {self._opaque}"
         return self._end or verdict
+
+    def _told(self, error: AssertionError) -> list[str]:
+        return [self._last, *_failed_in(error.__traceback__)]
 
     def check_in_process(self, check: str, entry_point: str, seconds: float) -> str:
         """Have the check run in the program's process, and believe only a reply that knows the secret."""
@@ -141,15 +141,14 @@ class _Program:
 
     def _call(self, name: str, args: tuple, kwargs: dict) -> Any:
         """Make one call: what it returned; raises an exception like the one that it raised."""
-        self._last = partial(_told, name, args, kwargs)
+        arguments = [*map(_short, args), *(f"{key}={_short(value)}" for key, value in kwargs.items())]
+        self._last = f"after {name}({', '.join(arguments)})"
         reply = self._ask(["call", name, list(args), kwargs], self._call_seconds)
         error = None
         try:
             kind, content, changed = reply
             if kind == "value":
-                self._last = partial(_told, name, args, kwargs, content)
-                if changed:  # told before the arguments are
-                    self._last = partial(str, self._last())
+                self._last += f" gave {_short(content)}"
                 for old, new in zip(args, changed, strict=False):
                     _change(old, new)
                 return content
@@ -246,12 +245,12 @@ def _content(args: list) -> str:
     return json.dumps(transport.pack(args, drains=False))
 
 
-def _verdict(check: Callable[[], None], last: Callable[[], str] = str) -> str:
-    """last: the program's last call, for the detail of a check that failed."""
+def _verdict(check: Callable[[], None], tell: Callable[[AssertionError], list[str]] = lambda _: []) -> str:
+    """tell: what else the detail of a check that failed says."""
     try:
         check()
     except AssertionError as error:
-        return FAILED + "; ".join(filter(None, (str(error), last(), *_failed_in(error.__traceback__))))
+        return FAILED + "; ".join(filter(None, (str(error), *tell(error))))
     except MemoryError:
         return OUT_OF_MEMORY
     except BaseException as error:  # noqa: BLE001  (a check may raise anything)
@@ -259,16 +258,20 @@ def _verdict(check: Callable[[], None], last: Callable[[], str] = str) -> str:
     return PASSED
 
 
-def _short(value: Any) -> str:
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # an int of more digits than Python writes
-        return f"<a value of type {type(value).__name__}>"
-
-
-def _told(name: str, args: tuple, kwargs: dict, *gave: Any) -> str:
-    arguments = [*map(_short, args), *(f"{key}={_short(value)}" for key, value in kwargs.items())]
-    return f"{name}({', '.join(arguments)})" + "".join(f" gave {_short(value)}" for value in gave)
+def _short(value: Any, depth: int = 3) -> str:
+    """Plain data as Python writes it, in part where it is long; all else by its type: its own words may be anything."""
+    kind = type(value)
+    if kind in (str, bytes):
+        return repr(value[:_MOST_CHARACTERS])
+    if kind in (list, tuple, dict, set) and depth:
+        parts = [_short(part, depth - 1) for part in islice(value, _MOST_PARTS)]
+        if kind is dict:
+            parts = [f"{part}: {_short(each, depth - 1)}" for part, each in zip(parts, value.values(), strict=False)]
+        inner = ", ".join([*parts, *(["..."] if len(value) > len(parts) else [])])
+        return {list: f"[{inner}]", tuple: f"({inner}{',' * (len(value) == 1)})"}.get(kind, f"{{{inner}}}")
+    if kind in (float, bool, type(None)) or (kind is int and abs(value) < 10**_MOST_CHARACTERS):
+        return repr(value)
+    return f"<{kind.__name__}>"
 
 
 def _failed_in(trace: types.TracebackType | None) -> list[str]:

@@ -45,13 +45,13 @@ FOUND = st.lists(SETS, min_size=1, max_size=6)
 
 def killing(found: list[frozenset[int]], total: int = 6) -> tuple[list[Test], Detections]:
     tests = [Test(str(i), "0") for i in range(len(found))]
-    return tests, Detections(dict(zip(tests, found, strict=True)), total)
+    return tests, Detections({test.call: kills for test, kills in zip(tests, found, strict=True)}, total)
 
 
 def test_a_suite_is_worth_the_share_that_its_tests_find_together():
-    known = Detections({A: frozenset({0, 1}), B: frozenset({1}), C: frozenset({2})}, 4)
+    known = Detections({"a": frozenset({0, 1}), "b": frozenset({1}), "c": frozenset({2})}, 4)
     assert own_values([[A], [B, A], [A, B, C], []], known) == [2 / 4, 2 / 4, 3 / 4, 0]
-    assert own_values([[A]], Detections({A: frozenset()}, 0)) == [0]
+    assert own_values([[A]], Detections({"a": frozenset()}, 0)) == [0]
 
 
 @given(FOUND, st.randoms())
@@ -65,7 +65,9 @@ def shared(suites: list[list[frozenset[int]]], total: int = 6) -> list[float]:
     """The values of suites whose tests kill these."""
     named = [[Test(f"{i} {k}", "0") for k in range(len(own))] for i, own in enumerate(suites)]
     found = {
-        test: kills for tests, own in zip(named, suites, strict=True) for test, kills in zip(tests, own, strict=True)
+        test.call: kills
+        for tests, own in zip(named, suites, strict=True)
+        for test, kills in zip(tests, own, strict=True)
     }
     return shared_values(named, Detections(found, total))
 
@@ -109,9 +111,9 @@ def test_a_group_in_which_one_suite_copies_another_earns_no_more(suites, own, si
 
 def test_a_test_is_failed_by_what_raises_or_returns_something_else():
     returned = [Outcome(Status.RETURNED, "1"), Outcome(Status.RETURNED, "2"), Outcome(Status.RAISED)]
-    assert detect([A], []) == Detections({A: frozenset()}, 0)
+    assert detect([A], []) == Detections({"a": frozenset()}, 0)
     found = detect([Test("a", "1")], [{"a": each} for each in returned])
-    assert found == Detections({Test("a", "1"): frozenset({1, 2})}, 3)
+    assert found == Detections({"a": frozenset({1, 2})}, 3)
 
 
 # --- groups that were judged ----------------------------------------------------------------------------------
@@ -170,6 +172,16 @@ def test_validity_and_shared_credit_count_alike_whatever_their_spread(pool):
         assert [s.advantage for s in program.suites] == pytest.approx(expected)
     (broken,) = played(pool, [BROKEN], [texts], PROBLEM, test_value="shared").programs
     assert [s.advantage for s in broken.suites] == [0, 0, 0]
+
+
+def test_two_spellings_of_one_input_kill_each_by_itself(pool):
+    """A program that looks at more than the reference does: whichever suite comes first."""
+    problem = replace(PROBLEM, solution="def f(x):\n    return len(x)", mutants=())
+    wrong = "def f(x):\n    return len(x) if type(x) is list else -1"
+    texts = ["assert f([1, 2]) == 2", "assert f((1, 2)) == 2"]
+    for order, found in ((texts, [0, 1]), (texts[::-1], [1, 0])):
+        (program,) = played(pool, [wrong], [order], problem, test_value="mutation").programs
+        assert [s.reward.adversarial for s in program.suites] == found
 
 
 WRONGLY_STATED = "assert f(3) == 0\nassert f(9) == 0"  # f(3) fails BOUNDARY; f(9), which is 1, fails ZERO

@@ -152,14 +152,6 @@ def chart(page: webdriver.Chrome, title: str) -> WebElement:
     return found
 
 
-def shown(page: webdriver.Chrome) -> list[str]:
-    return [title.text for title in every(page, "#evaluation .chart-title, #training .chart-title") if title.text]
-
-
-def legend(figure: WebElement) -> list[str]:
-    return [entry.text for entry in figure.find_elements(By.CSS_SELECTOR, ".legend li span")]
-
-
 def steps_of(figure: WebElement) -> tuple[int, int]:
     plot = figure.find_element(By.CSS_SELECTOR, ".plot")
     low, high = (plot.get_attribute(f"aria-value{end}") for end in ("min", "max"))
@@ -204,20 +196,6 @@ def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
 
 def every_title(page: webdriver.Chrome) -> list[str]:
     return [str(title.get_attribute("textContent")) for title in every(page, ".chart-title")]
-
-
-def test_no_card_shows_one_line_twice_or_only_zeros(opened):
-    page = opened("one")
-    honest = ["validity, held out", "Mul, held out", "reward in training", "validity in training"]
-    assert legend(chart(page, "Is the Test LLM honest?")) == honest
-    assert legend(chart(page, "Code LLM: solved problems")) == ["avg@8 = pass@1", "pass@8"]
-    assert legend(chart(page, "Ratios clipped, Code LLM")) == ["above", "below"]  # and the dual clip is always 0
-    for title in ("KL to the reference policy", "Entropy", "Gradient norm", "Learning rate"):
-        assert title in shown(page)
-    assert "kill rate" in one(page, "#results table").text
-    assert "Learning rate: Code LLM = Test LLM" not in every_title(page)
-    several = opened("several")
-    assert [title for title in shown(several) if "pass@1" in title] == ["Code LLM: solved problems: avg@8 = pass@1"]
 
 
 def test_numbers_and_dragging_zoom_into_all_charts_and_escape_shows_everything_again(opened):
@@ -331,23 +309,6 @@ def test_the_keyboard_walks_through_questions_and_steps_and_each_place_is_an_add
     assert page.switch_to.active_element.tag_name == "summary"
     opened("one", place="#" + there.partition("#")[2])
     assert one(page, "#question .question-text").text == second
-
-
-def test_the_mistake_book_and_the_diff_to_another_step_unfold(opened):
-    page = opened("several")
-    folds = every(page, "#question .folds details > summary")
-    assert any(fold.text.startswith("Mistake book") for fold in folds)
-    for fold in folds:
-        page.execute_script("arguments[0].click()", fold)
-    assert every(page, "#question table.book td")
-    same = "These two programs are the same"
-    assert every(page, "#question .diff-line") or same in one(page, "#question .folds").text
-
-
-def test_a_comparison_says_how_many_steps_each_run_has(opened):
-    rows = every(opened("several"), "table.comparison tbody tr")
-    cells = {row.find_element(By.TAG_NAME, "th").text: row.find_elements(By.TAG_NAME, "td")[0].text for row in rows}
-    assert cells == {"a (2 seeds)": "", "a-0": "40", "a-1": "40", "b": "30"}
 
 
 def test_hostile_text_stays_text(opened):
