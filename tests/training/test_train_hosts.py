@@ -109,7 +109,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two processes that nobody stopped; after its first step Orbax alone compiles, slices for a first save."""
+    """A run of two processes that nobody stopped. After its first step it compiles nothing but slices for Orbax."""
     run = trained(tmp_path_factory.mktemp("whole"))
     steps = [line["compiled/programs"] for line in read_lines(run / "metrics.jsonl") if line["kind"] == "train"]
     assert steps[2:] == [0.0]
