@@ -38,6 +38,7 @@ _LEAST = 1e-10  # of which it is taken at least
 _MOST_SHOWN = 1 << 19  # characters that the runs of an answer printed; what comes after is judged and not shown
 _MOST_COMPLETION = 1 << 20  # characters
 _MOST_CODE = 1 << 20  # characters of a check, or of a row of ours, which is parsed here
+_MOST_TEXT = 1 << 16  # characters of the question and the solution of a row of ours, which are remembered
 _MOST_TESTS = 1_000  # of a row of ours
 
 Cases = Generator[Request[Any], Any, list[dict[str, Any]]]
@@ -76,6 +77,8 @@ def submit(document: Any, own: Limits) -> Generator[Request[Any], Any, dict[str,
 
 def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[Any], Any, tuple[str, Any]]:
     """A function or class of our own format: its program, and a case for each test, judged as they are everywhere."""
+    if len(f"{row['question']}{row['solution']}") > _MOST_TEXT:
+        raise ValueError(f"the row's question and solution may have {_MOST_TEXT} characters")
     if len(f"{row}") > _MOST_CODE or max(len(row), len(row["tests"])) > _MOST_TESTS:
         raise ValueError(f"the row may have {_MOST_CODE} characters and {_MOST_TESTS} tests")
     read = FORMAT.read([row | {"id": str(row["id"])}])

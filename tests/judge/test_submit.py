@@ -175,6 +175,7 @@ def test_a_function_is_accepted_if_its_asserts_hold_and_by_no_forgery(service: s
         ("x", {"content": "Q", "labels": {"entry_point": "f"}, "test": "assert f(1"}, {}, "does not parse"),
         ("x", CHECKED | {"test": {"code": "assert f() == 1", "asset": {"a": "eA=="}}}, {}, "assets"),
         ("x", OWN | {"solution": "def g(): pass"}, {}, "f"),
+        ("x", OWN | {"solution": SOLUTION, "question": "Q" * (1 << 16)}, {}, "may have 65536 characters"),
         ("x", OWN | {"solution": SOLUTION, "tests": ["assert f(1)", "f(2)"]}, {}, "is left out"),
         ("x", OWN | {"solution": SOLUTION, "tests": ["assert f(1) == 2"] * (1 << 17)}, {}, "may have 1048576 char"),
         ("x", DOUBLE, {"custom_extract_logic": "submit_code_blocks([])"}, "custom_extract_logic"),
