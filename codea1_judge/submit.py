@@ -95,8 +95,9 @@ def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[
     tests = [Test(test.call, values[test.stated] or "", tolerance=tolerance_of(problem, test)) for test in suite]
     program = program_in(completion, problem.entry_point)
     job = JudgeJob(runnable(program, problem), tuple(tests), limits, problem.called, problem.task)
-    ran = yield job.execution()
-    by_call = dict(zip(job.execution().calls, ran.outcomes, strict=True))
+    execution = job.execution()
+    ran = yield execution
+    by_call = dict(zip(execution.calls, ran.outcomes, strict=True))
     results = [CheckResult(ran.loaded, verdict_on(by_call[test.call], test), ran.cpu_seconds) for test in tests]
     return program, [_checked(result) for result in results]
 

@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> int:
     config, counted_from = with_own_questions(config)
-    report("compiling phase by phase; a command that is repeated goes on from what is in .cache/plan")
+    report("compiling phase by phase; if interrupted, repeat the command: finished phases are in .cache/plan")
     plan = make_plan(config, hardware, options.fill, report)
     if options.json:
         print(json.dumps(as_document(plan)))

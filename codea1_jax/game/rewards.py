@@ -146,14 +146,17 @@ PAPER_REWARDS = RewardFunctions()
 
 
 def checked_reward(key: str, function: Callable[[Any], Any], judged: JudgedProgram | JudgedSuite) -> float:
-    """What a user's function gives, which `key` names. Raises UserError where it fails, or gives no finite number."""
+    """What a user's function returns, which `key` names. Raises UserError for a mistake in it or no finite number.
+
+    What fails around it, such as a judge that it asks, is raised as it is.
+    """
     name, question = f"{key}: {getattr(function, '__name__', function)}", judged.problem.id
     try:
         reward = function(judged)
-    except Exception as error:  # whatever it is, the run ends with it
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError) as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error} (line {at.lineno} of {at.filename})"
-        raise UserError(f"{name} failed for {question}: {told}") from error
+        where = f"line {at.lineno} of {at.filename}"
+        raise UserError(f"{name} failed for {question}: {type(error).__name__}: {error} ({where})") from error
     try:
         number = float(reward)
     except (TypeError, ValueError):

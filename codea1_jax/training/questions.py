@@ -86,7 +86,9 @@ def load_questions(
     if config.rewards.test_value != "paper" and config.rewards.mutants:
         train = with_mutants(train, judge, config.rewards.mutants, config.run.seed)
         if without := sum(not problem.mutants for problem in train):
-            logger.warning("%d of %d questions have no mutant but their own wrong programs", without, len(train))
+            logger.warning(
+                "%d of %d questions have no mutants: their own wrong programs take their place", without, len(train)
+            )
     if config.eval.every and "test" in METHODS[config.method.name].roles:
         asked, longest = prompts["test"], config.rollout.test_prompt_tokens
         heldout = tuple(  # with mutants that can be shown, the same in every run: how well tests find bugs

@@ -110,12 +110,12 @@ class _Program:
         solution.__getattr__ = self._stand_in  # type: ignore[method-assign]
         sys.modules["solution"] = solution
         names = {name: self._stand_in(name) for name in [*self._names, entry_point] if not name.startswith("__")}
-        verdict = _verdict(lambda: run_check(check, names[entry_point], names), self._told)
+        verdict = _verdict(lambda: run_check(check, names[entry_point], names), self._circumstances)
         if self._opaque is not None and verdict != PASSED:
             return f"{NOT_PLAIN_DATA}a value of type {self._opaque}"
         return self._end or verdict
 
-    def _told(self, error: AssertionError) -> list[str]:
+    def _circumstances(self, error: AssertionError) -> list[str]:
         return [self._last, *_failed_in(error.__traceback__)]
 
     def check_in_process(self, check: str, entry_point: str, seconds: float) -> str:
@@ -245,12 +245,12 @@ def _content(args: list) -> str:
     return json.dumps(transport.pack(args, drains=False))
 
 
-def _verdict(check: Callable[[], None], tell: Callable[[AssertionError], list[str]] = lambda _: []) -> str:
-    """tell: what else the detail of a check that failed says."""
+def _verdict(check: Callable[[], None], describe: Callable[[AssertionError], list[str]] = lambda _: []) -> str:
+    """describe: what the detail of a failed check adds to its message."""
     try:
         check()
     except AssertionError as error:
-        return FAILED + "; ".join(filter(None, (str(error), *tell(error))))
+        return FAILED + "; ".join(filter(None, (str(error), *describe(error))))
     except MemoryError:
         return OUT_OF_MEMORY
     except BaseException as error:  # noqa: BLE001  (a check may raise anything)
@@ -281,8 +281,8 @@ def _failed_in(trace: types.TracebackType | None) -> list[str]:
         code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
         if code.co_filename == CHECK_FILE:
             names = [name for name in code.co_varnames[: code.co_argcount] if not callable(values.get(name))]
-            told = ", ".join(f"{name}={_short(values[name])}" for name in names if name in values)
-            found = [f"{code.co_name}({told})"] if told else []
+            shown = ", ".join(f"{name}={_short(values[name])}" for name in names if name in values)
+            found = [f"{code.co_name}({shown})"] if shown else []
         trace = trace.tb_next
     return found
 

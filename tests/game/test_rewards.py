@@ -18,6 +18,7 @@ from codea1_jax.game.rewards import (
     suite_reward,
 )
 from data_pipeline import Problem
+from sandbox import SandboxError
 
 CASES = load_parity()["rewards"]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -102,5 +103,10 @@ def test_a_reward_function_that_fails_is_named_with_its_line():
     def mine(judged: JudgedSuite) -> object:
         return judged.reward - 0.001  # of a suite the number is judged.reward.reward
 
+    def asks(judged: JudgedSuite) -> object:
+        raise SandboxError("the judge died")
+
+    with pytest.raises(SandboxError, match="the judge died"):
+        checked_reward("rewards.test", asks, suite_of("q1"))
     with pytest.raises(UserError, match=r"^rewards.test: mine failed for q1: TypeError: .* \(line \d+ of .*\.py\)$"):
         checked_reward("rewards.test", mine, suite_of("q1"))

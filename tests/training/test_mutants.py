@@ -95,7 +95,7 @@ def test_a_run_rewarded_by_mutants_has_them_of_the_questions_it_trains_on_and_ev
         rewarded = questions("rewards.test_value=mutation", "rewards.mutants=3")
     without = sum(not problem.mutants for problem in rewarded.train)
     warned = [record.getMessage() for record in caplog.records if "mutant" in record.getMessage()]
-    said = f"{without} of {len(rewarded.train)} questions have no mutant but their own wrong programs"
+    said = f"{without} of {len(rewarded.train)} questions have no mutants: their own wrong programs take their place"
     assert warned == ([said] if without else [])
     assert {len(problem.mutants) for problem in rewarded.train} <= {0, 1, 2, 3} and without < len(rewarded.train)
     plain = questions("run.seed=1")
