@@ -161,16 +161,11 @@ def _notes(chosen: OwnRun) -> Iterator[str]:
         yield f"note: {untested} held-out questions have no golden tests, so nothing is measured by them"
     if _imitates_first(chosen):
         yield "note: so small a Test LLM states few right answers; it imitates your golden tests first (sft)"
-    elif parameters(chosen.run.model) < SMALL:
-        yield (
-            "note: so small a Test LLM states few right answers, and adapters cannot start from sft; "
-            "a larger model, or memory for all parameters of this one, would help"
-        )
 
 
 def _imitates_first(chosen: OwnRun) -> bool:
     tested = any(problem.golden_tests for problem in chosen.heldout)
-    return parameters(chosen.run.model) < SMALL and chosen.config.lora is None and tested
+    return parameters(chosen.run.model) < SMALL and tested
 
 
 def _training(chosen: OwnRun, directory: Path) -> str:
@@ -178,4 +173,5 @@ def _training(chosen: OwnRun, directory: Path) -> str:
     if not _imitates_first(chosen):
         return f"codea1 train {folder}"
     imitation = f"codea1 train {folder} method.name=sft train.steps=24 eval.every=6 run.directory={sft}"
-    return f"{imitation} && codea1 train {folder} test.start={sft}"
+    reference = "" if chosen.config.lora is None else " test.grpo.kl_coef=0"
+    return f"{imitation} && codea1 train {folder} test.start={sft}{reference}"

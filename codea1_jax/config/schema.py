@@ -105,6 +105,8 @@ class Config(Section):
         if self.data.source == "micro" and any(architecture.words != task for architecture in scratch):
             raise ValueError(f"data.task={task}: its words are missing; also set model.architecture.words={task}")
         for name, settings in self.learners.items():
+            if self.lora is not None and settings.start is not None and settings.grpo.kl_coef:
+                raise ValueError(f"{name}.start: lora keeps only the base as a reference; set {name}.grpo.kl_coef=0")
             if name in METHODS[self.method.name].policies:
                 continue
             for key in ("start", "model", "temperature", "top_p"):
@@ -114,8 +116,6 @@ class Config(Section):
                     )
         if self.train.refill and METHODS[self.method.name].supervised:
             raise ValueError(f"train.refill: method.name={self.method.name} plays no question; leave it out")
-        if self.lora is not None and any(learner.start for learner in self.learners.values()):
-            raise ValueError("start: under lora every policy starts from the one base; leave it out")
         return self
 
 

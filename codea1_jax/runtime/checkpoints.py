@@ -19,6 +19,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
+import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, EveryNSteps, LatestN
 
@@ -43,6 +44,10 @@ def _is_not_orbaxs(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("asyncio").addFilter(_is_not_orbaxs)
+# What several hosts hold is written by one: shares would be cut by programs that compile during a step.
+ocp.type_handlers.register_type_handler(
+    jax.Array, ocp.type_handlers.ArrayHandler(use_replica_parallel=False), override=True
+)
 
 
 class CheckpointError(OSError):

@@ -11,7 +11,7 @@ from flax import traverse_util
 from jax.sharding import Mesh
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, MeshConfig
+from codea1_jax.config import Config, LoRAConfig, MeshConfig
 from codea1_jax.models.decoder import Params, Transformer, flatten
 from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
@@ -27,13 +27,16 @@ from codea1_jax.training.policies import InitialWeights, make_policy
 class StoredPolicy:
     """A policy on disk: the type its parameters are kept in, and what reads them for a model onto a mesh.
 
-    directory: of the model, if it is not a run's.
+    directory: of the model, if it is not a run's. lora: of a run that trains adapters, which `adapters` reads alone,
+    for the base of this digest.
     """
 
     policy: Policy
     dtype: str
     read: Callable[[Transformer, Mesh], Params]
     directory: Path | None = None
+    lora: LoRAConfig | None = None
+    adapters: Callable[[str, Mesh], Params] | None = None
 
     @property
     def fast_dtype(self) -> str:
@@ -66,16 +69,19 @@ def open_policy(name: str, role: str | None = None) -> StoredPolicy:
     return StoredPolicy(pretrained_policy(directory), stored_dtype(directory), read, directory)
 
 
-def own_start(start: str | None, name: str, policy: Policy) -> StoredPolicy | None:
+def own_start(start: str | None, name: str, policy: Policy, lora: LoRAConfig | None) -> StoredPolicy | None:
     """What the policy of this name starts from, if `start` names something else than the others start from.
 
-    Raises UserError if it is neither a run nor a model, or one of another shape.
+    Raises UserError if it is neither a run nor a model, or one of another shape, or, under LoRA, not a run's adapters
+    of the same rank.
     """
     if start is None:
         return None
     source = open_policy(start, name if find_run(start) is not None else None)
     if source.policy.model.architecture != policy.model.architecture:
         raise UserError(f"{name}.start: {start} is a model of another shape")
+    if lora is not None and source.lora != lora:
+        raise UserError(f"{name}.start: {start} is not a run of adapters with this run's lora")
     return source
 
 
@@ -115,15 +121,26 @@ def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
 
     policy, lora = make_policy(config.models[role]), config.lora
 
-    def read(model: Transformer, mesh: Mesh) -> Params:
+    def read_trained(like: Params) -> Params:
         with Checkpoints(where, read_only=True) as checkpoints:
-            if lora is None:
-                return _read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
-            adapters = _read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
-        base = InitialWeights(config, config.models[role]).lora_base(policy, mesh, document["state"]["base"][role])
-        return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
+            return _read_part(checkpoints, step, (role, "params"), like)
 
-    return StoredPolicy(policy, kept[role] if lora is None else policy.model.dtype.name, read)
+    if lora is None:
+        return StoredPolicy(policy, kept[role], lambda model, mesh: read_trained(abstract_sharded(model, mesh)))
+
+    trained_on = document["state"]["base"][role]
+
+    def adapters(base: str, mesh: Mesh) -> Params:
+        if base != trained_on:
+            raise UserError(f"{run.place}: its adapters were trained on another base than this run's model")
+        return read_trained(abstract_trained(policy.model, lora, mesh))
+
+    def read(model: Transformer, mesh: Mesh) -> Params:
+        base = InitialWeights(config, config.models[role]).lora_base(policy, mesh, trained_on)
+        merged = merge(attach(lora, base, adapters(trained_on, mesh)))
+        return jax.tree.map(lambda x: x.astype(model.param_dtype), merged)
+
+    return StoredPolicy(policy, policy.model.dtype.name, read, lora=lora, adapters=adapters)
 
 
 def _read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], like: Params) -> Params:

@@ -40,7 +40,8 @@ def compile_ahead(training: Training) -> set[Program]:
 def start(training: Training) -> State:
     """The state before the first step: policies of one model from the same weights, also their frozen reference.
 
-    A policy of another model, or that starts elsewhere, has its own reference.
+    A policy of another model, or that starts elsewhere, has its own reference. Raises UserError for adapters of another
+    base.
     """
     policies = training.policies
     sources, lora, shared = own_starts(training), training.policies.learning.config.lora is not None, policies.reference
@@ -50,12 +51,14 @@ def start(training: Training) -> State:
         # A warm start takes minutes: none is made that no policy begins with.
         needed = lora or shared in names or any(sources[name] is None for name in names)
         params = weights.params(policies.named[names[0]], policies.mesh) if needed else None
+        bases |= dict.fromkeys(names, params) if lora else {}
+        digests |= dict.fromkeys(names, digest(params)) if lora else {}
         for name in names:
-            source, model = sources[name], policies.named[name].model
-            states[name] = policies.learners[name].init(params if source is None else source.read(model, policies.mesh))
-        if lora:
-            bases |= dict.fromkeys(names, params)
-            digests |= dict.fromkeys(names, digest(params))
+            source, mesh = sources[name], policies.mesh
+            own = params if source is None or lora else source.read(policies.named[name].model, mesh)
+            states[name] = policies.learners[name].init(own)
+            if source is not None and source.adapters is not None and lora:
+                states[name] = replace(states[name], params=source.adapters(digests[name], mesh))
         if shared in names:
             reference = frozen(params, policies.named[shared].model.dtype)
     in_order = {name: states[name] for name in policies.learners}
@@ -66,7 +69,7 @@ def own_starts(training: Training) -> dict[str, StoredPolicy | None]:
     """What each policy starts from, where that is not its model. Raises UserError if it cannot be used."""
     policies = training.policies
     return {
-        name: own_start(learner.start, name, policies.named[name])
+        name: own_start(learner.start, name, policies.named[name], policies.learning.config.lora)
         for name, learner in policies.learning.sections.items()
     }
 

@@ -63,18 +63,9 @@ def merged_by_hand(base, adapters):
     return whole
 
 
-def test_every_matrix_of_a_layer_has_adapters():
-    adapters = init_adapters(MODEL, LoRAConfig(rank=2), jax.random.key(0))
-    shapes = {"/".join(path): leaf.shape for path, leaf in flatten(adapters).items()}
-    assert len(shapes) == 2 * 7
-    assert shapes["layers/self_attn/q_proj/lora_a"] == (2, 16, 2)
-    assert shapes["layers/self_attn/q_proj/lora_b"] == (2, 2, 32)
-    assert shapes["layers/mlp/down_proj/lora_a"] == (2, 24, 2)
-    assert shapes["layers/mlp/down_proj/lora_b"] == (2, 2, 16)
-
-
 def test_fresh_adapters_change_nothing(base):
     fresh = fresh_adapters(jax.random.key(5))
+    assert len(flatten(fresh)) == 2 * 7  # every matrix of a layer has two
     np.testing.assert_array_equal(hidden(attach(LORA, base, fresh)), hidden(base))
     assert all(np.std(leaf) > 0.1 for path, leaf in flatten(fresh).items() if path[-1] == "lora_a")
 

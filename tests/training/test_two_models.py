@@ -111,6 +111,22 @@ def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprints_of_the_b
     assert len(set(adapted.last.base_digests.values())) == 2
 
 
+def test_adapters_start_where_those_of_another_run_ended(adapted, tmp_path):
+    def begun(*more: str) -> State:
+        given = (*OVERRIDES, *LORA, f"code.start={adapted.directory}", *more, f"run.directory={tmp_path}")
+        with make_judge(adapted.config.sandbox) as judge:
+            return start(make_training(load(Config, "micro/a1_paper", given), judge))
+
+    state = begun()
+    assert bytes_of(state.policies["code"].params) == bytes_of(adapted.last.policies["code"].params)
+    assert bytes_of(state.policies["test"].params) == bytes_of(adapted.first.policies["test"].params)
+    assert bytes_of(state.policies["code"].opt_state) == bytes_of(adapted.first.policies["code"].opt_state)
+    wrong = {"run.seed=1": "another base", "lora.rank=2": "this run's lora", "code.grpo.kl_coef=1": "kl_coef=0"}
+    for more, reason in wrong.items():
+        with pytest.raises(UserError, match=reason):
+            begun(more)
+
+
 def test_a_run_of_adapters_that_is_stopped_ends_in_the_same_state_bit_for_bit(adapted, tmp_path):
     directory = adapted.stopped_and_resumed(tmp_path)
     assert without_times(directory) == without_times(adapted.directory)
@@ -145,9 +161,6 @@ def test_each_policy_is_sampled_and_scored_at_its_own_temperature(adapted):
     steps = [line for line in read_lines(adapted.directory / "metrics.jsonl") if line["kind"] == "train"]
     for name in NAMES:  # a learner that took another temperature would be off by tenths of a nat
         assert max(line[f"{name}/rollout_difference_max"] for line in steps) < 1e-4
-
-
-# --- whole models -------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -186,8 +199,3 @@ def test_a_policy_takes_what_its_own_sampling_does_not_set():
     config = load(Config, "1.5b/a1", own)
     assert (config.sampling_of("code"), config.sampling_of("test")) == ((1.2, 0.9), (0.7, 1.0))
     assert Config.model_validate(config.model_dump(mode="json")) == config
-
-
-def test_a_method_of_one_policy_takes_no_model_for_another():
-    with pytest.raises(UserError, match=r"test\.model: method\.name=self_play trains no policy of that name"):
-        load(Config, "micro/self_play", [SMALL])
