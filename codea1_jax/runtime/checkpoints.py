@@ -44,10 +44,6 @@ def _is_not_orbaxs(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("asyncio").addFilter(_is_not_orbaxs)
-# What several hosts hold is written by one: shares would be cut by programs that compile during a step.
-ocp.type_handlers.register_type_handler(
-    jax.Array, ocp.type_handlers.ArrayHandler(use_replica_parallel=False), override=True
-)
 
 
 class CheckpointError(OSError):
@@ -76,7 +72,12 @@ class Checkpoints:
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
         )
-        self._manager = ocp.CheckpointManager(self._directory, options=options)
+        # What several hosts hold is written by one: shares would be cut by programs that compile during a step.
+        writer = ocp.type_handlers.ArrayHandler(use_replica_parallel=False)
+        types = ocp.type_handlers.create_type_handler_registry((jax.Array, writer))
+        arrays = ocp.PyTreeCheckpointHandler(type_handler_registry=types)
+        handlers = {ARRAYS: arrays, DOCUMENT: ocp.JsonCheckpointHandler()}
+        self._manager = ocp.CheckpointManager(self._directory, options=options, item_handlers=handlers)
 
     def steps(self) -> tuple[int, ...]:
         return tuple(sorted(self._manager.all_steps()))
@@ -92,7 +93,7 @@ class Checkpoints:
         """
         self.wait()
         content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
-        items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
+        items = {ARRAYS: ocp.args.PyTreeSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
         with self._naming_failed_saves():
             self._manager.save(step, args=ocp.args.Composite(**items), force=True)
 
@@ -118,11 +119,10 @@ class Checkpoints:
         if not whole:
             saved = {name: description for name, description in saved.items() if name in wanted}
         _refuse_differences(step, saved, wanted)
-        args = ocp.args.StandardRestore(like)
-        if not whole:
-            each = ocp.checkpoint_utils.construct_restore_args(like)
-            args = ocp.args.PyTreeRestore(like, restore_args=each, partial_restore=True)
-        arrays = self._read_item(step, ARRAYS, args)
+        each = ocp.checkpoint_utils.construct_restore_args(like)
+        arrays = self._read_item(
+            step, ARRAYS, ocp.args.PyTreeRestore(like, restore_args=each, partial_restore=not whole)
+        )
         restored = describe(arrays)
         for name, description in saved.items():
             if restored[name] != description:
