@@ -28,9 +28,9 @@ from data_pipeline.reading import hold_out
 FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 8
 STEPS_AN_EPOCH = 20  # should have, so that a step's questions are as many as allow this
 ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 60, 400, 10
-MOST_STEPS_ON_CPU = 60  # there a step is a minute or more
+MOST_STEPS_ON_CPU, MOST_STEPS_OF_SLOW = 60, 30  # there a step is a minute or more, or several
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-POINTS = 10  # of every curve, besides the one before training
+POINTS, POINTS_OF_SLOW = 10, 4  # of every curve, besides the one before training
 LOST_SECONDS = 1200.0  # of work, at most, where a machine dies
 SMALL, TINY = 1_000_000_000, 300_000_000  # parameters, below which a model is asked for less than the paper's
 FILL = 0.5  # the mean of prompts and responses, as a share of the longest: assumed
@@ -76,6 +76,11 @@ class Known:
         return self.hardware.platform == CPU
 
     @property
+    def slow(self) -> bool:
+        """Whether a step as the paper's would take an hour."""
+        return self.on_cpu and parameters(self.shape) >= TINY
+
+    @property
     def where(self) -> str:
         return counted(self.hardware.chip.host_cores, "CPU core") if self.on_cpu else self.hardware.name
 
@@ -87,8 +92,8 @@ class Known:
 
 @dataclass(frozen=True)
 class OwnRun:
-    """What was chosen. base: the preset that the settings start from. steps: of the run. seconds: of a step, and of an
-    evaluation, forecast.
+    """What was chosen. base: the preset that the settings start from. points: of a curve, besides the one before
+    training. seconds: of a step, and of an evaluation, forecast.
     """
 
     base: str | None
@@ -97,6 +102,7 @@ class OwnRun:
     train: Sequence[Problem]
     heldout: Sequence[Problem]
     steps: int
+    points: int
     step_seconds: float
     evaluation_seconds: float
 
@@ -106,12 +112,12 @@ class OwnRun:
 
     @property
     def preset(self) -> Settings:
-        why = "adapters of both: all parameters do not fit the device, or the disk"
+        why = "adapters of both: all parameters take more memory, disk or time than there is"
         return self.settings if self.base is None else {"compose": Setting([self.base], why)} | self.settings
 
     @property
     def every(self) -> int:
-        return max(1, self.steps // POINTS)
+        return max(1, self.steps // self.points)
 
     @property
     def evaluations(self) -> int:
@@ -147,7 +153,7 @@ def choose(known: Known) -> OwnRun:
         )
     largest = 4 if known.on_cpu else 64
     sizes = (size for size in (64, 32, 16, 8) if size <= largest and len(train) // size >= STEPS_AN_EPOCH)
-    questions = next(sizes, 4)  # a group is judged by four
+    questions = 2 if known.slow else next(sizes, 4)
     reason = f"a step's, so that an epoch has {len(train) // questions} steps"
     settings = {**_identity(known), **split, **_played(known), "train.questions": Setting(questions, reason)}
     base, settings, run = _laid_out(known, settings)
@@ -156,8 +162,10 @@ def choose(known: Known) -> OwnRun:
     evaluation = slower * sum(estimated_sampling(run, known.hardware, each, FILL) for each in loads)
     epoch = len(train) // questions
     enough = -(-ENOUGH_STEPS // epoch) * epoch  # whole epochs
-    steps = min(MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS, MOST_EPOCHS * epoch, enough)
-    draft = OwnRun(base, settings, run, train, heldout, steps, step, evaluation)
+    most = MOST_STEPS_OF_SLOW if known.slow else MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS
+    steps = min(most, MOST_EPOCHS * epoch, enough)
+    points = POINTS_OF_SLOW if known.slow else POINTS
+    draft = OwnRun(base, settings, run, train, heldout, steps, points, step, evaluation)
     settings = {**settings, **_schedule(draft), **_saves(known, draft)}
     config = load(Config, base, as_overrides(settings))
     return replace(draft, settings=settings, run=replace(run, config=config))
@@ -210,7 +218,7 @@ def _identity(known: Known) -> Settings:
 def _played(known: Known) -> Settings:
     lengths, context = known.lengths, known.shape.max_position_embeddings
     tiny, group = parameters(known.shape) < TINY, 4 if known.on_cpu else 8
-    suite = 3 if tiny else 8
+    suite = 3 if tiny else 4 if known.slow else 8
     program = _whole(2 * lengths.reference + 64)
     tests = _whole(2 * suite * lengths.golden_test + 64) if lengths.golden_test else 256 if tiny else 1024
     code_prompt, test_prompt = _whole(lengths.code_prompt), _whole(lengths.test_prompt + program)
@@ -222,7 +230,7 @@ def _played(known: Known) -> Settings:
     golden = (
         f"the longest golden test has {lengths.golden_test}" if lengths.golden_test else "there are none to measure"
     )
-    few = "a small model states few answers right" if tiny else "the paper's"
+    few = "a small model states few answers right" if tiny else "half of the paper's" if known.slow else "the paper's"
     return {
         "rewards.suite_size": Setting(suite, f"tests of a suite: {few}"),
         "rollout.samples": Setting(group, f"programs of a question: {'half of ' if known.on_cpu else ''}the paper's"),
@@ -246,7 +254,7 @@ def _laid_out(known: Known, settings: Settings) -> tuple[str | None, dict[str, S
     """The settings with how they learn and a layout that fits: of all parameters, else of adapters."""
     hardware = known.hardware
     spared = replace(hardware, chip=replace(hardware.chip, memory=int(USED * hardware.chip.memory)))
-    for base, learning in ((None, _all_parameters(known)), (ADAPTERS, {})):
+    for base, learning in ((None, _all_parameters(known)), (ADAPTERS, {}))[known.slow :]:
         tried = {**settings, **learning}
 
         def reload(overrides: Sequence[str], base: str | None = base, tried: Settings = tried) -> Config:
@@ -325,14 +333,9 @@ def _cpu_layout(
 
 
 def _schedule(draft: OwnRun) -> Settings:
-    steps, epochs = draft.steps, draft.steps / (len(draft.train) // draft.config.train.questions)
-    length = (
-        {"train.epochs": Setting(int(epochs), f"{steps} steps")}
-        if epochs.is_integer()
-        else {"train.steps": Setting(steps, f"{epochs:.1f} epochs")}
-    )
+    epochs = draft.steps / (len(draft.train) // draft.config.train.questions)
     return {
-        **length,
+        "train.steps": Setting(draft.steps, f"{epochs:.1f} epochs"),
         "eval.every": Setting(draft.every, f"steps: {draft.evaluations} points of every curve"),
     }
 

@@ -40,8 +40,14 @@ def questions(count: int) -> tuple[Problem, ...]:
 
 def known(case: str = "1.5b on 80 GB", count: int = 1000, **other) -> Known:
     model, shape, hardware, lengths = CASES[case]
-    facts = {"shape": shape, "hardware": hardware, "lengths": lengths, "free": 500 * GIB}
-    facts |= {"chats": True, "thinks": False}
+    facts = {
+        "shape": shape,
+        "hardware": hardware,
+        "lengths": lengths,
+        "free": 500 * GIB,
+        "chats": True,
+        "thinks": False,
+    }
     return Known(
         **{"source": "own.jsonl", "directory": "own/run", "model": model, "problems": questions(count)} | facts | other
     )
@@ -93,6 +99,14 @@ def test_a_laptop_short_of_memory_computes_layers_again_before_it_trains_adapter
     assert forecasts == sorted(forecasts) and forecasts[0] > 0
     with pytest.raises(UserError, match=r"does not fit 2 CPU cores, nor do adapters over it"):
         chosen(1)
+
+
+def test_half_a_billion_parameters_on_a_laptop_are_adapters_and_short_steps():
+    facts = known("smollm2 on two cores", shape=QWEN25["0.5b"])
+    chosen = choose(facts)
+    assert chosen.config.lora is not None and chosen.config.train.questions == 2
+    assert (chosen.steps, chosen.evaluations, chosen.config.rewards.suite_size) == (30, 6, 4)
+    assert list(schedule_advice(chosen.config, *held_out(chosen, facts.problems))) == []
 
 
 def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():

@@ -85,9 +85,6 @@ def bytes_of(tree: Any) -> list[bytes]:
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
 
 
-# --- adapters -----------------------------------------------------------------------------------------
-
-
 def test_both_policies_learn_adapters_of_their_own_and_their_bases_stay(adapted):
     first, last = adapted.first, adapted.last
     assert bytes_of(last.bases) == bytes_of(first.bases)
@@ -177,9 +174,6 @@ def test_the_second_model_has_its_own_reference_and_a_stopped_run_ends_the_same(
     directory = whole.stopped_and_resumed(tmp_path)
     assert without_times(directory) == without_times(whole.directory)
     assert_same_end(whole.directory / "checkpoints", directory / "checkpoints", 3)
-
-
-# --- configuration ------------------------------------------------------------------------------------
 
 
 def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():
