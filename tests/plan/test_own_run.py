@@ -40,17 +40,9 @@ def questions(count: int) -> tuple[Problem, ...]:
 
 def known(case: str = "1.5b on 80 GB", count: int = 1000, **other) -> Known:
     model, shape, hardware, lengths = CASES[case]
-    facts = {
-        "shape": shape,
-        "hardware": hardware,
-        "lengths": lengths,
-        "free": 500 * GIB,
-        "chats": True,
-        "thinks": False,
-    }
-    return Known(
-        **{"source": "own.jsonl", "directory": "own/run", "model": model, "problems": questions(count)} | facts | other
-    )
+    facts = {"shape": shape, "hardware": hardware, "lengths": lengths, "free": 500 * GIB, "chats": True}
+    facts |= {"source": "own.jsonl", "directory": "own/run", "model": model, "problems": questions(count)}
+    return Known(**facts | {"thinks": False} | other)
 
 
 def held_out(chosen: OwnRun, problems: Sequence[Problem]) -> tuple[int, int]:
