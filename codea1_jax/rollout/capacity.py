@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from codea1_jax.config import RolloutConfig
 
-LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
+LEAST_ROWS = 8  # of a shard, for which a program is made: fewer take accelerators as long, and a CPU nearly
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 
 
