@@ -11,6 +11,7 @@ from data_pipeline.golden import golden_line, read_golden_test, stream_line
 from data_pipeline.source_code import function_under_test, parse
 from data_pipeline.verdicts import own_tests, submit_program
 from sandbox import CheckJob, CheckResult, Limits, Rejected, SandboxPool, Task, Test, Verdicts
+from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
 
 Tests = Problem | Sequence[str] | Sequence[Sequence[str]] | Sequence[Mapping[str, str]]
@@ -20,7 +21,8 @@ _REMEMBERED = 1_024  # suites whose stated values are kept: a question is usuall
 
 
 class Judge:
-    """Judges programs in jails of this machine, or at an `address` (``http://host:port``): `codea1-judge serve`.
+    """Judges programs in jails of this machine, or at an `address` (``http://host:port``): `codea1-judge serve`, whose
+    `token` is by default the one in CODEA1_SANDBOX_TOKEN.
 
     `workers` is the number of jails, or of connections; `limits` are those of programs that are judged without their
     own; `preload` names packages of this environment that programs may import. `backend` is "auto" (the jail, or
@@ -38,7 +40,7 @@ class Judge:
     ) -> None:
         """Raises SandboxUnavailable where programs cannot be judged; its message names what is missing."""
         if address:
-            self._judge: sandbox.Judge = RemoteJudge(address, token, limits, workers)
+            self._judge: sandbox.Judge = RemoteJudge(address, token or read_token(), limits, workers)
         else:
             self._judge = SandboxPool(workers, backend, limits, preload)
         self._read = lru_cache(_REMEMBERED)(self._read_tests)

@@ -1,7 +1,7 @@
 """Linked lists and binary trees, of LeetCode's classes, which a reference takes and returns.
 
 What its annotations call `ListNode` or `TreeNode` is a list of values in tests (see `sandbox.inside.nodes`); those of
-the judged program are not looked at. It may use both classes without defining them.
+the judged program are not looked at. It may use both classes, and the names of `typing`, without defining them.
 """
 
 import ast
@@ -12,8 +12,8 @@ from functools import lru_cache
 from sandbox.inside.nodes import CHILDREN, Kind, ListNode, Signature, TreeNode
 from sandbox.syntax import parse_expression, parse_module
 
-GIVEN = "from sandbox.inside.nodes import ListNode, TreeNode"
-"""The line that programs have above them."""
+GIVEN = "from typing import *; from sandbox.inside.nodes import ListNode, TreeNode"
+"""The line that programs have above them, as LeetCode's have."""
 
 DEFINITIONS = {each.__name__: inspect.getsource(each).rstrip() for each in (ListNode, TreeNode)}
 

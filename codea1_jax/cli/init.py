@@ -72,7 +72,8 @@ def _run(options: argparse.Namespace) -> int:
         print(note)
     folder = shlex.quote(str(options.directory))
     print(f"next: codea1 doctor {folder} && {_training(chosen, options.directory)}")
-    print(f"meanwhile, for curves: codea1 report --follow {folder}")
+    first = shlex.quote(str(options.directory / "sft")) if _imitates_first(chosen) else folder
+    print(f"meanwhile, for curves: codea1 report --follow {first}")
     return DONE
 
 

@@ -88,7 +88,7 @@ def _plan(options: argparse.Namespace, config: Config, hardware: Hardware) -> in
 
 def _print_cost(options: argparse.Namespace, hours: float) -> None:
     if options.price is not None:
-        print(f"at {options.price:g} an hour: {options.price * hours:,.0f} for the {hours:.1f} h expected")
+        print(f"at {options.price:g} an hour: {options.price * hours:,.2f} for the {hours:.1f} h expected")
 
 
 def with_own_questions(config: Config) -> tuple[Config, str]:

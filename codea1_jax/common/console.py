@@ -116,8 +116,7 @@ class TrainingProgress:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=line)
         elif self._stage.is_due():
-            where = f"step {self._step + 1}" if self._step < self._total else "after the last step"
-            logger.info("%s: %s", where, line)
+            logger.info("after step %d: %s", self._step, line)
 
     def _eta(self, step: int, now: float) -> str:
         """By the steps after the first one, which compiles."""

@@ -6,15 +6,16 @@ with Trainer(config) as trainer:
 print(results.summary["final"])
 """
 
-import importlib.util
+import inspect
 import json
 import logging
-import sys
+import runpy
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -176,30 +177,28 @@ class Trainer:
 def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
 
-    The file is executed once, as a module of its own. Raises UserError, naming `key`, if the file or the function does
-    not exist, and whatever the file itself raises.
+    The file is executed once. Raises UserError, naming `key`, if the file or the function does not exist, or the
+    function does not take one argument, and whatever the file itself raises.
     """
     if named is None:
         return None
     file, _, name = named.rpartition(":")
     path = Path(file).expanduser()
-    if not path.is_file() or not name:
+    if path.suffix != ".py" or not path.is_file() or not name:
         raise UserError(f"{key}: {named} is not FILE.py:FUNCTION of a file that is here")
-    module_name = f"codea1_jax_named:{path.resolve()}"
-    if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        if spec is None or spec.loader is None:
-            raise UserError(f"{key}: {path} is not a Python file; its name must end with .py")
-        module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[module_name]
-            raise
-    function = getattr(sys.modules[module_name], name, None)
+    function = _executed(path.resolve()).get(name)
     if not callable(function):
         raise UserError(f"{key}: {path} defines no function {name}")
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{key}: {named} must take what was judged: {error}") from error
     return function
+
+
+@cache
+def _executed(file: Path) -> dict[str, Any]:
+    return runpy.run_path(str(file))
 
 
 def _report_schedule(training: Training, config: Config) -> None:

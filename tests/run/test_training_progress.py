@@ -53,11 +53,11 @@ def test_a_log_names_a_stage_soon_and_then_every_minute(caplog):
         report("judging", 1, 4, "questions")
     report("sampling", 1, 2, "suites")  # after the run: for nobody
     assert caplog.messages == [
-        "step 5: sampling 1/30 suites, 4:50 left",
-        "step 5: sampling 7/30 suites, 3:50 left",
-        "step 5: sampling 13/30 suites, 2:50 left",
+        "after step 4: sampling 1/30 suites, 4:50 left",
+        "after step 4: sampling 7/30 suites, 3:50 left",
+        "after step 4: sampling 13/30 suites, 2:50 left",
         "step 5/9 | --:-- left",
-        "step 6: judging 1/4 questions, 0:45 left",
+        "after step 5: judging 1/4 questions, 0:45 left",
     ]
 
 

@@ -110,7 +110,7 @@ def test_solutions_without_nodes_have_no_signatures():
 # --- programs ----------------------------------------------------------------------------------------------------
 
 REVERSE = """
-def reverse(head: ListNode | None) -> ListNode | None:
+def reverse(head: Optional[ListNode]) -> Optional[ListNode]:
     before = None
     while head:
         head.next, before, head = before, head, head.next

@@ -56,8 +56,7 @@ def by_length(judged):
     given.append((judged.problem.id, judged.response, judged.reward))
     return len(judged.program)
 
-def all_given():
-    return given
+def nothing(): return 0
 """
 
 
@@ -68,7 +67,8 @@ def all_given():
         ("mine.py", "rewards.code: mine.py is not FILE.py:FUNCTION of a file that is here"),
         ("mine.py:by_width", "rewards.code: mine.py defines no function by_width"),
         ("mine.py:given", "rewards.code: mine.py defines no function given"),
-        ("mine.txt:by_length", "rewards.code: mine.txt is not a Python file; its name must end with .py"),
+        ("mine.txt:by_length", "rewards.code: mine.txt:by_length is not FILE.py:FUNCTION of a file that is here"),
+        ("mine.py:nothing", "rewards.code: mine.py:nothing must take what was judged: too many positional arguments"),
     ],
 )
 def test_a_reward_function_that_is_not_there_is_named_before_anything_starts(tmp_path, named, message):
@@ -93,8 +93,7 @@ def test_given_rewards_stand_in_for_the_papers_and_a_given_judge_stays_open(tmp_
         with Trainer(config, judge=judge, test_reward=by_validity) as trainer:
             results = trainer.train()
         assert judge.execute([]) == []
-    given = named_function("rewards.code", f"{file}:all_given")
-    seen = given() if given is not None else []
+    seen = named_function("rewards.code", f"{file}:by_length").__globals__["given"]
     records = results.rollouts(1)
     programs = [(record["question_id"], program) for record in records for program in record["programs"]]
     assert [program["reward"] for _, program in programs] == [len(program["program"]) for _, program in programs]
@@ -153,7 +152,7 @@ def test_the_example_in_the_documentation_runs(tmp_path, capsys):
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "problems.jsonl", tmp_path / "docs")
     page = (ROOT / "docs" / "python.md").read_text()
-    first, second = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    first, *_, second = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(first.splitlines()) - first.count("\n\n") <= 25
     exec(compile(first, "example", "exec"), {})
     out = capsys.readouterr().out

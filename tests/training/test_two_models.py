@@ -104,7 +104,6 @@ def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprints_of_the_b
     assert named and all("lora_a" in name or "lora_b" in name for name in named)
     assert {name.split("'")[1] for name in named} == set(NAMES)
     assert document["base"] == adapted.last.base_digests
-    assert {len(each) for each in adapted.last.base_digests.values()} == {16}
     assert len(set(adapted.last.base_digests.values())) == 2
 
 

@@ -163,7 +163,7 @@ def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
     At most `MAX_STEPS` evenly spaced steps, first and last among them, get equal shares. A step's share goes to the
     last step's questions first, so that one can follow them through training.
     """
-    recorded = rollout_steps(run_dir)
+    recorded = [step for step in rollout_steps(run_dir) if rollouts_path(run_dir, step).stat().st_size]
     if not recorded:
         return Rollouts(0, ())
     *earlier, last = evenly_spaced(recorded, MAX_STEPS)

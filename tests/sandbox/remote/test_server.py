@@ -5,6 +5,7 @@ import pytest
 from aiohttp import web
 from service import answer_to, get, running
 
+from codea1_judge.judge import Judge
 from sandbox import (
     CheckJob,
     Job,
@@ -63,11 +64,13 @@ def test_a_remote_judge_runs_streams_as_the_pool_does(jail: SandboxPool):
         assert answer_to(f"{address}/execute", body)[0] == 400
 
 
-def test_a_judge_without_the_token_is_refused_at_once(jail: SandboxPool):
+def test_a_judge_without_the_token_is_refused_at_once(jail: SandboxPool, monkeypatch: pytest.MonkeyPatch):
     with running(make_app(jail, "secret")) as address:
         for token in ("", "guess"):
             with pytest.raises(SandboxUnavailable, match="another token: set CODEA1_SANDBOX_TOKEN"):
                 RemoteJudge(address, token=token)
+        monkeypatch.setenv("CODEA1_SANDBOX_TOKEN", "secret")
+        Judge(address=address).close()
 
 
 def test_where_no_judge_answers_one_line_says_what_to_do():

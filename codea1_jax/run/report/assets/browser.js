@@ -7,7 +7,7 @@ const browser = { run: 0, step: null, question: null, program: null, ...FILTERS 
 function rolloutsSection(section) {
   if (RUNS.every((run) => run.rollouts.steps.length === 0)) {
     const none = RUNS.every((run) => run.rollouts.recorded_steps === 0);
-    section.append(emptyNote(none ? "No rollouts have been recorded yet." : "The recorded rollouts are too large for this page."));
+    section.append(emptyNote(none ? "No rollouts are recorded: no step has been played, or the run is supervised." : "The recorded rollouts are too large for this page."));
     return;
   }
   browser.run = RUNS.findIndex((run) => run.rollouts.steps.length > 0);

@@ -56,7 +56,7 @@ function oneRunTable(run) {
   const seconds = trainingSeconds(run);
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
   rows.push(tableRow("time of all steps", "without evaluation", "–", time, ""));
-  const evaluated = column(run, "eval", "eval/avg_at_n").steps;
+  const evaluated = HEADLINE.map(([, , key]) => column(run, "eval", key).steps).find((steps) => steps.length) ?? [];
   const last = !evaluated.length ? "final" : evaluated.at(-1) ? `after step ${evaluated.at(-1)}` : "not evaluated since";
   return element(
     "div",
