@@ -21,8 +21,7 @@ _REMEMBERED = 1_024  # suites whose stated values are kept: a question is usuall
 
 
 class Judge:
-    """Judges programs in jails of this machine, or at an `address` (``http://host:port``): `codea1-judge serve`, whose
-    `token` is by default the one in CODEA1_SANDBOX_TOKEN.
+    """Judges programs in jails of this machine, or at an `address` (``http://host:port``): `codea1-judge serve`.
 
     `workers` is the number of jails, or of connections; `limits` are those of programs that are judged without their
     own; `preload` names packages of this environment that programs may import. `backend` is "auto" (the jail, or

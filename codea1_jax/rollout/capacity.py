@@ -28,7 +28,7 @@ class Capacity:
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
-    filtered), len(row_buckets) * len(response_buckets) decoding programs are ever compiled.
+    filtered), len(row_buckets) * len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
     """
 
     rows: int
@@ -63,9 +63,10 @@ class Capacity:
     def response_pages(self) -> int:
         return self.response_buckets[-1] // self.block - 1
 
-    def columns(self, drawn: int) -> tuple[int, int]:
-        """The pages of prompts and responses that a block looks at; `drawn`: tokens of the longest response so far."""
-        return self.prompt_pages, bucket_of(drawn + self.block, self.response_buckets) // self.block - 1
+    def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
+        """The pages of prompts and responses that a block looks at; of the longest, in tokens, and `drawn` so far."""
+        of_prompts = pages_of(bucket_of(prompt, self.prompt_buckets), self.block)
+        return of_prompts, bucket_of(drawn + self.block, self.response_buckets) // self.block - 1
 
     @property
     def most_pages(self) -> int:

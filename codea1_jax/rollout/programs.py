@@ -48,8 +48,9 @@ def sampling_programs(
         packed = PackedPrompts(each, each, each, pages)
         yield Program("prefill", (tokens,), prefill, (model, mesh), (held, cache, packed))  # pyright: ignore[reportArgumentType]
     decoders = (
-        make_decoder(model, mesh, capacity, eos_ids, kind, capacity.columns(bucket - capacity.block))
-        for bucket in capacity.response_buckets
+        make_decoder(model, mesh, capacity, eos_ids, kind, capacity.columns(prompt, response - capacity.block))
+        for prompt in capacity.prompt_buckets
+        for response in capacity.response_buckets
     )
     for decoder in dict.fromkeys(decoders):
         for rows in capacity.row_buckets:

@@ -152,7 +152,7 @@ class Schedule:
         return self._limit[self._decoded()]
 
     def columns(self) -> tuple[int, int]:
-        return self._capacity.columns(int(self._num_generated[self._active].max()))
+        return self._capacity.columns(*(int(of[self._active].max()) for of in (self._prompt, self._num_generated)))
 
     def admit(self) -> list[PackedPrompts]:
         pressed = [self._grow(shard) for shard in self._shards]

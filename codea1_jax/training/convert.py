@@ -72,8 +72,7 @@ def open_policy(name: str, role: str | None = None) -> StoredPolicy:
 def own_start(start: str | None, name: str, policy: Policy, lora: LoRAConfig | None) -> StoredPolicy | None:
     """What the policy of this name starts from, if `start` names something else than the others start from.
 
-    Raises UserError if it is neither a run nor a model, or one of another shape, or, under LoRA, not a run's adapters
-    of the same rank.
+    Raises UserError if it is neither a run nor a model, of another shape or, under LoRA, not adapters of this rank.
     """
     if start is None:
         return None

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jax.sharding import Mesh
@@ -57,9 +57,12 @@ def make_role_samplers(
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
-    def sampler(role: Role, requests: int, width: int, prompt: int, response: int) -> RoleSampler:
+    def sampler(role: Role, requests: int, width: int, prompt: int, response: int, usual: int) -> RoleSampler:
         shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
         capacity = capacity_of(rollout, shards, requests, width, prompt, response, replicas=replicas)
+        longest = capacity.prompt_buckets[-1]
+        if 2 * usual <= longest:  # few programs are longer than those that are known
+            capacity = replace(capacity, prompt_buckets=(usual, longest))
         samples, seed = ("programs", 2 * config.run.seed) if role == "code" else ("suites", 2 * config.run.seed + 1)
         made = make_sampler(rollout, policies[role], seed, capacity, mesh, samples)
         sampling = Sampling(response, *config.sampling_of(METHODS[config.method.name].roles.get(role, role)))
@@ -67,8 +70,8 @@ def make_role_samplers(
 
     programs = config.train.questions * rollout.samples
     return {
-        "code": sampler("code", config.train.questions, rollout.samples, code, rollout.code_tokens),
-        "test": sampler("test", programs, rollout.suites, test, rollout.test_tokens),
+        "code": sampler("code", config.train.questions, rollout.samples, code, rollout.code_tokens, code),
+        "test": sampler("test", programs, rollout.suites, test, rollout.test_tokens, min(shown, test)),
     }
 
 

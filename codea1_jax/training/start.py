@@ -40,8 +40,7 @@ def compile_ahead(training: Training) -> set[Program]:
 def start(training: Training) -> State:
     """The state before the first step: policies of one model from the same weights, also their frozen reference.
 
-    A policy of another model, or that starts elsewhere, has its own reference. Raises UserError for adapters of another
-    base.
+    A policy of another model, or that starts elsewhere, has its own reference. UserError: adapters of another base.
     """
     policies = training.policies
     sources, lora, shared = own_starts(training), training.policies.learning.config.lora is not None, policies.reference

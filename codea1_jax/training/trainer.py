@@ -177,8 +177,7 @@ class Trainer:
 def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
 
-    The file is executed once. Raises UserError, naming `key`, if the file or the function does not exist, or the
-    function does not take one argument, and whatever the file itself raises.
+    Executes the file, once. Raises UserError, naming `key`, where there is no such function of one argument.
     """
     if named is None:
         return None

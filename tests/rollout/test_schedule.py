@@ -58,8 +58,8 @@ def test_a_prefill_has_the_smallest_length_that_holds_its_prompts():
     np.testing.assert_array_equal(pack.tokens, [[9, 9, 0, 0]])
 
 
-def test_columns_are_of_all_prompts_and_of_responses_as_far_as_they_have_come():
-    roomy = dataclasses.replace(CAPACITY, prompt_buckets=(40,), pages=40, prefill_buckets=(80,))
+def test_columns_are_of_the_longest_prompt_at_work_and_of_responses_as_far_as_they_have_come():
+    roomy = dataclasses.replace(CAPACITY, prompt_buckets=(16, 40), pages=40, prefill_buckets=(80,))
     schedule = schedule_of([Request((9,) * 18, (0,), 1), Request((9,) * 17, (1,), 1)], roomy)
     schedule.admit()
     assert schedule.columns() == (10, 0)
@@ -68,7 +68,7 @@ def test_columns_are_of_all_prompts_and_of_responses_as_far_as_they_have_come():
     assert schedule.columns() == (10, 2)
     schedule.record(block_of([1, 4, 0, 0], [False, True, False, False]))
     schedule.admit()
-    assert schedule.columns() == (10, 2)
+    assert schedule.columns() == (4, 2)
     schedule.record(block_of([0, 2, 0, 0], [False] * 4))
     assert not schedule.busy
 

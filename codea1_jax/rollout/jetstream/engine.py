@@ -103,7 +103,7 @@ class JetStreamEngine(engine_api.Engine):
         }
         slot_pages: Any = zeros, of_prompts.reshape(slots, capacity.prompt_pages)
         host = ResidentPrompts(*slot_pages), Rows(**fields), Controls.of(Sampling(longest, temperature=0.0))
-        needed = capacity.columns(longest - capacity.block)
+        needed = capacity.columns(capacity.prompt_buckets[-1], longest - capacity.block)
         decoder = make_decoder(model, mesh, capacity, self._tokenizer.eos_ids, SamplingKind.GREEDY, needed)
         prompts, rows, controls = jax.device_put(host, self._everywhere())
         return DecodeState(new_cache(model, capacity, mesh), prompts, rows, controls, decoder)
