@@ -187,7 +187,7 @@ def test_the_timeline_of_a_step_has_its_median_phases_one_after_another_and_the_
 
 def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
     page = opened("one")
-    figure = chart(page, "Test LLM: valid and deadly tests")
+    figure = chart(page, "Test LLM: validity and kill rate")
     assert len(figure.find_elements(By.CSS_SELECTOR, "path.band")) == 2
     value, low, high = map(float, re.findall(r"[\d.]+", figure.find_element(By.CSS_SELECTOR, "output").text))
     assert (value - low, high - value) == pytest.approx((4, 3), abs=0.11)  # as they are rounded
@@ -255,8 +255,8 @@ SAVED = Path(__file__).with_name("saved.js").read_text()
 
 def test_a_chart_is_saved_as_figures_and_as_a_picture(opened, reports):
     page = opened("one")
-    files = dict(page.execute_async_script(SAVED, chart(page, "Test LLM: valid and deadly tests")))
-    figures, picture = (f"test-llm-valid-and-deadly-tests.{form}" for form in ("csv", "svg"))
+    files = dict(page.execute_async_script(SAVED, chart(page, "Test LLM: validity and kill rate")))
+    figures, picture = (f"test-llm-validity-and-kill-rate.{form}" for form in ("csv", "svg"))
     assert list(files) == [figures, picture, "figures.csv"]
     logged = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
     first = next(line for line in logged if line["kind"] == "eval")
@@ -270,7 +270,7 @@ def test_a_chart_is_saved_as_figures_and_as_a_picture(opened, reports):
     strokes = {node.get("stroke", "none") for node in drawing.iter(f"{svg}path")} - {"none"}
     assert len(strokes) >= 2 and all(stroke.startswith("rgb") for stroke in strokes)
     texts = {node.text for node in drawing.iter(f"{svg}text")}
-    assert {"Test LLM: valid and deadly tests", "validity", "kill rate", "percent"} <= texts
+    assert {"Test LLM: validity and kill rate", "validity", "kill rate", "percent"} <= texts
     everything = list(csv.DictReader(io.StringIO(files["figures.csv"])))
     assert len(everything) == sum(
         isinstance(x, float) and name != "time" for line in logged for name, x in line.items()

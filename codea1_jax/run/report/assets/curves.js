@@ -2,7 +2,7 @@
 
 const EVALUATION_CHARTS = [
   ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", AVERAGE], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
-  ["Test LLM: valid and deadly tests", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
+  ["Test LLM: validity and kill rate", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
   ["Test LLM: five tests per function", "percent", "%", [["eval/pass_at_5", "pass@5"], ["eval/mut_at_5", "mut@5"], ["eval/mul", "Mul"]]],
 ];
 
@@ -10,7 +10,7 @@ const TRAINING_CHARTS = [
   ["Rewards", "mean reward", "", bothRoles("reward")],
   ["Programs", "share", "share", [["pass_rate", "kept tests passed"], ["book/pass_rate", "book tests passed"], ["code/valid", "programs that execute"]]],
   ["Tests", "share", "share", [["test/validity", "validity"], ["test/adversarial", "difficulty"]]],
-  ["Mistake book", "tests remembered", "count", [["book/tests", "tests"]]],
+  ["Mistake book", "tests remembered", "count", [["book/tests", "tests"]], { unlessZero: true }],
   ["Response length", "mean tokens", "tokens", bothRoles("response_tokens")],
   ["KL to the reference policy", "nats per token", "", bothRoles("kl")],
   ["Entropy", "nats per token", "", bothRoles("entropy")],
@@ -22,13 +22,13 @@ const TRAINING_CHARTS = [
 
 const MORE_CHARTS = [
   ["Traffic of the mistake book", "tests per step", "count", [["book/added", "added"], ["book/removed", "removed"]]],
-  ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]]],
+  ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]], { unlessZero: true }],
   ["Responses cut off", "share", "share", bothRoles("truncated")],
   ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
   ["Tokens drawn", "tokens per second", "count", sampled("tokens_per_second")],
-  ["Decoded tokens that were of use", "share", "share", sampled("decode_goodput")],
-  ["Prefilled tokens that were of use", "share", "share", sampled("prefill_goodput")],
-  ["Samples drawn again for want of pages", "samples", "count", sampled("preempted"), { unlessZero: true }],
+  ["Useful decoded tokens", "share", "share", sampled("decode_goodput")],
+  ["Useful prefilled tokens", "share", "share", sampled("prefill_goodput")],
+  ["Samples redrawn because the cache was full", "samples", "count", sampled("preempted"), { unlessZero: true }],
   ["Programs compiled", "programs", "count", [["compiled/programs", "programs"]], { unlessZero: true }],
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
   ["Loss", "loss", "", bothRoles("loss")],
@@ -138,7 +138,7 @@ function otherCharts() {
   return kinds.flatMap((kind) =>
     metricNames(kind)
       .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind !== "eval" && name.startsWith("seconds/")))
-      .flatMap((name) => chartsOf(kind, [`${kind}: ${name.replace(/avg_at_n\b/, AVERAGE)}`, "", "", [[name, name]]])),
+      .flatMap((name) => chartsOf(kind, [name.replace(/avg_at_n\b/, AVERAGE), "", "", [[name, name]]])),
   );
 }
 

@@ -3,11 +3,11 @@
 // Shown name, name in summary.json, name in an evaluation line, unit, explanation.
 const HEADLINE = [
   [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over n samples each"],
-  ["test validity", /^test_validity$/, "eval/test_validity", "%", "generated tests whose stated answer is right"],
+  ["test validity", /^test_validity$/, "eval/test_validity", "%", "requested tests that are correct, and not duplicates"],
   ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that kill the wrong program shown"],
   ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
   ["mut@5", /^mut_at_5$/, "eval/mut_at_5", "%", "mutants killed by the correct ones"],
-  ["Mul", /^mul$/, "eval/mul", "%", "pass@5 × mut@5"],
+  ["Mul", /^mul$/, "eval/mul", "%", "pass@5 × mut@5 / 100"],
 ];
 
 /** The figures of "base" or "final": from the summary if there is one, else the first or last evaluation. */
@@ -57,7 +57,7 @@ function oneRunTable(run) {
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
   rows.push(tableRow("time of all steps", "without evaluation", "–", time, ""));
   const evaluated = HEADLINE.map(([, , key]) => column(run, "eval", key).steps).find((steps) => steps.length) ?? [];
-  const last = !evaluated.length ? "final" : evaluated.at(-1) ? `after step ${evaluated.at(-1)}` : "not evaluated since";
+  const last = !evaluated.length ? "final" : evaluated.at(-1) ? `after step ${evaluated.at(-1)}` : "not evaluated since the start";
   return element(
     "div",
     { class: "scroll" },
