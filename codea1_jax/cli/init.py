@@ -70,10 +70,9 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{file}: {len(chosen.train)} questions to train on, {len(chosen.heldout)} held out\n{forecast}")
     for note in _notes(chosen):
         print(note)
-    folder = shlex.quote(str(options.directory))
-    print(f"next: codea1 doctor {folder} && {_training(chosen, options.directory)}")
-    first = shlex.quote(str(options.directory / "sft")) if _imitates_first(chosen) else folder
-    print(f"meanwhile, for curves: codea1 report --follow {first}")
+    folder, sft = (shlex.quote(str(each)) for each in (options.directory, options.directory / "sft"))
+    print(f"next: codea1 doctor {folder} && {_training(chosen, folder, sft)}")
+    print(f"meanwhile, for curves: codea1 report --follow {sft if _imitates_first(chosen) else folder}")
     return DONE
 
 
@@ -169,8 +168,7 @@ def _imitates_first(chosen: OwnRun) -> bool:
     return parameters(chosen.run.model) < SMALL and tested
 
 
-def _training(chosen: OwnRun, directory: Path) -> str:
-    folder, sft = shlex.quote(str(directory)), shlex.quote(str(directory / "sft"))
+def _training(chosen: OwnRun, folder: str, sft: str) -> str:
     if not _imitates_first(chosen):
         return f"codea1 train {folder}"
     imitation = f"codea1 train {folder} method.name=sft train.steps=24 eval.every=6 run.directory={sft}"

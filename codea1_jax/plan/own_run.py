@@ -7,6 +7,7 @@ misses.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import yaml
 
@@ -27,16 +28,24 @@ from data_pipeline.reading import hold_out
 
 FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 8
 STEPS_AN_EPOCH = 20  # should have, so that a step's questions are as many as allow this
-ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 60, 400, 10
-MOST_STEPS_ON_CPU, MOST_STEPS_OF_SLOW = 60, 30  # there a step is a minute or more, or several
+ENOUGH_STEPS, MOST_EPOCHS = 60, 10
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-POINTS, POINTS_OF_SLOW = 10, 4  # of every curve, besides the one before training
 LOST_SECONDS = 1200.0  # of work, at most, where a machine dies
 SMALL, TINY = 1_000_000_000, 300_000_000  # parameters, below which a model is asked for less than the paper's
 FILL = 0.5  # the mean of prompts and responses, as a share of the longest: assumed
 USED = 0.875  # of a device, by arithmetic
 SLOWER = 1.6  # than the estimate: of the shipped plans, compiled programs are expected to take 1.2 to 1.9 times as long
 ADAPTERS = "parts/lora"
+
+
+class Scale(NamedTuple):
+    questions: int  # of a step, at most
+    steps: int  # at most
+    points: int  # of every curve, besides the one before training
+
+
+# Of accelerators; of a CPU, where a step takes a minute or more; of a model that is not tiny there: several.
+LARGE, MEDIUM, LITTLE = Scale(64, 400, 10), Scale(4, 60, 10), Scale(2, 30, 4)
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,8 @@ class Known:
         return self.hardware.platform == CPU
 
     @property
-    def slow(self) -> bool:
-        """Whether a step as the paper's would take an hour."""
-        return self.on_cpu and parameters(self.shape) >= TINY
+    def scale(self) -> Scale:
+        return LARGE if not self.on_cpu else MEDIUM if parameters(self.shape) < TINY else LITTLE
 
     @property
     def where(self) -> str:
@@ -92,9 +100,7 @@ class Known:
 
 @dataclass(frozen=True)
 class OwnRun:
-    """What was chosen. base: the preset that the settings start from. points: of a curve, besides the one before
-    training. seconds: of a step, and of an evaluation, forecast.
-    """
+    """What was chosen. base: the preset that the settings start from. seconds: forecast, of a step or an evaluation."""
 
     base: str | None
     settings: dict[str, Setting]
@@ -151,9 +157,9 @@ def choose(known: Known) -> OwnRun:
             f"{known.source} has too few different solutions: {len(train)} of its questions would be trained on and "
             f"{len(heldout)} held out, for all questions of one solution are on one side"
         )
-    largest = 4 if known.on_cpu else 64
-    sizes = (size for size in (64, 32, 16, 8) if size <= largest and len(train) // size >= STEPS_AN_EPOCH)
-    questions = 2 if known.slow else next(sizes, 4)
+    scale = known.scale
+    sizes = (size for size in (64, 32, 16, 8) if size <= scale.questions and len(train) // size >= STEPS_AN_EPOCH)
+    questions = next(sizes, min(4, scale.questions))
     reason = f"a step's, so that an epoch has {len(train) // questions} steps"
     settings = {**_identity(known), **split, **_played(known), "train.questions": Setting(questions, reason)}
     base, settings, run = _laid_out(known, settings)
@@ -162,10 +168,8 @@ def choose(known: Known) -> OwnRun:
     evaluation = slower * sum(estimated_sampling(run, known.hardware, each, FILL) for each in loads)
     epoch = len(train) // questions
     enough = -(-ENOUGH_STEPS // epoch) * epoch  # whole epochs
-    most = MOST_STEPS_OF_SLOW if known.slow else MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS
-    steps = min(most, MOST_EPOCHS * epoch, enough)
-    points = POINTS_OF_SLOW if known.slow else POINTS
-    draft = OwnRun(base, settings, run, train, heldout, steps, points, step, evaluation)
+    steps = min(scale.steps, MOST_EPOCHS * epoch, enough)
+    draft = OwnRun(base, settings, run, train, heldout, steps, scale.points, step, evaluation)
     settings = {**settings, **_schedule(draft), **_saves(known, draft)}
     config = load(Config, base, as_overrides(settings))
     return replace(draft, settings=settings, run=replace(run, config=config))
@@ -218,7 +222,7 @@ def _identity(known: Known) -> Settings:
 def _played(known: Known) -> Settings:
     lengths, context = known.lengths, known.shape.max_position_embeddings
     tiny, group = parameters(known.shape) < TINY, 4 if known.on_cpu else 8
-    suite = 3 if tiny else 4 if known.slow else 8
+    suite = 3 if tiny else 4 if known.scale is LITTLE else 8
     program = _whole(2 * lengths.reference + 64)
     tests = _whole(2 * suite * lengths.golden_test + 64) if lengths.golden_test else 256 if tiny else 1024
     code_prompt, test_prompt = _whole(lengths.code_prompt), _whole(lengths.test_prompt + program)
@@ -230,7 +234,7 @@ def _played(known: Known) -> Settings:
     golden = (
         f"the longest golden test has {lengths.golden_test}" if lengths.golden_test else "there are none to measure"
     )
-    few = "a small model states few answers right" if tiny else "half of the paper's" if known.slow else "the paper's"
+    few = "a small model states few answers right" if tiny else f"{'half of ' if suite == 4 else ''}the paper's"
     return {
         "rewards.suite_size": Setting(suite, f"tests of a suite: {few}"),
         "rollout.samples": Setting(group, f"programs of a question: {'half of ' if known.on_cpu else ''}the paper's"),
@@ -254,7 +258,7 @@ def _laid_out(known: Known, settings: Settings) -> tuple[str | None, dict[str, S
     """The settings with how they learn and a layout that fits: of all parameters, else of adapters."""
     hardware = known.hardware
     spared = replace(hardware, chip=replace(hardware.chip, memory=int(USED * hardware.chip.memory)))
-    for base, learning in ((None, _all_parameters(known)), (ADAPTERS, {}))[known.slow :]:
+    for base, learning in ((None, _all_parameters(known)), (ADAPTERS, {}))[known.scale is LITTLE :]:
         tried = {**settings, **learning}
 
         def reload(overrides: Sequence[str], base: str | None = base, tried: Settings = tried) -> Config:

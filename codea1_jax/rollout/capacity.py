@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from codea1_jax.config import RolloutConfig
 
-LEAST_ROWS = 8  # of a shard, for which a program is made: fewer take accelerators as long, and a CPU nearly
+LEAST_ROWS = 8  # of a shard, for which a program is made: with fewer, a step takes as long, or nearly
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 
 
@@ -64,7 +64,7 @@ class Capacity:
         return self.response_buckets[-1] // self.block - 1
 
     def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
-        """The pages of prompts and responses that a block looks at; of the longest, in tokens, and `drawn` so far."""
+        """The pages of prompts and responses that a block reads; tokens of the longest `prompt`, and `drawn` so far."""
         of_prompts = pages_of(bucket_of(prompt, self.prompt_buckets), self.block)
         return of_prompts, bucket_of(drawn + self.block, self.response_buckets) // self.block - 1
 

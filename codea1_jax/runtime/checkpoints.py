@@ -120,9 +120,8 @@ class Checkpoints:
             saved = {name: description for name, description in saved.items() if name in wanted}
         _refuse_differences(step, saved, wanted)
         each = ocp.checkpoint_utils.construct_restore_args(like)
-        arrays = self._read_item(
-            step, ARRAYS, ocp.args.PyTreeRestore(like, restore_args=each, partial_restore=not whole)
-        )
+        args = ocp.args.PyTreeRestore(like, restore_args=each, partial_restore=not whole)
+        arrays = self._read_item(step, ARRAYS, args)
         restored = describe(arrays)
         for name, description in saved.items():
             if restored[name] != description:

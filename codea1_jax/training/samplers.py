@@ -57,12 +57,11 @@ def make_role_samplers(
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
-    def sampler(role: Role, requests: int, width: int, prompt: int, response: int, usual: int) -> RoleSampler:
+    def sampler(role: Role, requests: int, width: int, prompt: int, response: int, usual: int = 0) -> RoleSampler:
         shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
         capacity = capacity_of(rollout, shards, requests, width, prompt, response, replicas=replicas)
-        longest = capacity.prompt_buckets[-1]
-        if 2 * usual <= longest:  # few programs are longer than those that are known
-            capacity = replace(capacity, prompt_buckets=(usual, longest))
+        if 0 < 2 * usual <= prompt:  # few programs are longer than those that are known
+            capacity = replace(capacity, prompt_buckets=(usual, capacity.prompt_buckets[-1]))
         samples, seed = ("programs", 2 * config.run.seed) if role == "code" else ("suites", 2 * config.run.seed + 1)
         made = make_sampler(rollout, policies[role], seed, capacity, mesh, samples)
         sampling = Sampling(response, *config.sampling_of(METHODS[config.method.name].roles.get(role, role)))
@@ -70,7 +69,7 @@ def make_role_samplers(
 
     programs = config.train.questions * rollout.samples
     return {
-        "code": sampler("code", config.train.questions, rollout.samples, code, rollout.code_tokens, code),
+        "code": sampler("code", config.train.questions, rollout.samples, code, rollout.code_tokens),
         "test": sampler("test", programs, rollout.suites, test, rollout.test_tokens, min(shown, test)),
     }
 

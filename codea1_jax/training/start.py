@@ -50,13 +50,14 @@ def start(training: Training) -> State:
         # A warm start takes minutes: none is made that no policy begins with.
         needed = lora or shared in names or any(sources[name] is None for name in names)
         params = weights.params(policies.named[names[0]], policies.mesh) if needed else None
-        bases |= dict.fromkeys(names, params) if lora else {}
-        digests |= dict.fromkeys(names, digest(params)) if lora else {}
+        if lora:
+            bases |= dict.fromkeys(names, params)
+            digests |= dict.fromkeys(names, digest(params))
         for name in names:
             source, mesh = sources[name], policies.mesh
             own = params if source is None or lora else source.read(policies.named[name].model, mesh)
             states[name] = policies.learners[name].init(own)
-            if source is not None and source.adapters is not None and lora:
+            if lora and source is not None and source.adapters is not None:
                 states[name] = replace(states[name], params=source.adapters(digests[name], mesh))
         if shared in names:
             reference = frozen(params, policies.named[shared].model.dtype)

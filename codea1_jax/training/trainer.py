@@ -174,10 +174,14 @@ class Trainer:
         return evaluate(self._training, start(self._training) if self._state is None else self._state)
 
 
+_executed = cache(runpy.run_path)  # files, once each
+
+
 def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
 
-    Executes the file, once. Raises UserError, naming `key`, where there is no such function of one argument.
+    The file is executed once. Raises UserError, naming `key`, unless it defines such a function of one argument, and
+    whatever the file itself raises.
     """
     if named is None:
         return None
@@ -185,7 +189,7 @@ def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     path = Path(file).expanduser()
     if path.suffix != ".py" or not path.is_file() or not name:
         raise UserError(f"{key}: {named} is not FILE.py:FUNCTION of a file that is here")
-    function = _executed(path.resolve()).get(name)
+    function = _executed(str(path.resolve())).get(name)
     if not callable(function):
         raise UserError(f"{key}: {path} defines no function {name}")
     try:
@@ -193,11 +197,6 @@ def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     except (TypeError, ValueError) as error:
         raise UserError(f"{key}: {named} must take what was judged: {error}") from error
     return function
-
-
-@cache
-def _executed(file: Path) -> dict[str, Any]:
-    return runpy.run_path(str(file))
 
 
 def _report_schedule(training: Training, config: Config) -> None:
