@@ -66,7 +66,7 @@ def test_where_nothing_can_be_kept_it_is_made_every_time(tmp_path):
 @pytest.mark.long
 def test_a_second_plan_is_of_the_programs_that_the_first_has_compiled():
     """By libtpu, a smaller micro-batch too."""
-    wanted = [ProgramName(Phase("clear", "code")), ProgramName(Phase("score-old", "code"), (2, 128, 32))]
+    wanted = [ProgramName(Phase("clear", "code")), ProgramName(Phase("score-old", "code"), (2, 1024))]
     settings = ["mesh={fsdp: 2, tensor: 2}", "train.questions=4", "code.grpo.mini_batch_questions=2"]
     config, hardware = load(Config, "micro/golden", settings), find_hardware("v5e:2x2")
     first = compile_programs(config, hardware, wanted, lambda *_: None)
