@@ -1,6 +1,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from codea1_jax.config import EvalConfig
 from codea1_jax.evals.code import evaluate_code
 from codea1_jax.evals.collaboration import evaluate_collaboration
 from codea1_jax.evals.heldout import evaluate_tests, prepare
+from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.paper import evaluate_conversations, mutated_functions
 from codea1_jax.evals.samples import read_programs, read_tests
 from codea1_jax.evals.suites import write_dataset
@@ -150,14 +152,16 @@ def _tests(options: argparse.Namespace) -> int:
     with evaluation.judging("functions") as (judge, progress):
         if options.protocol == "heldout":
             progress(0, len(problems))
-            results = _heldout(problems, tester, options.model, judge)
+            results = _heldout(problems, tester, options.model, judge, evaluation.journal)
         else:
             mutated = mutated_functions(problems)
             results = evaluate_conversations(problems, mutated, tester, judge, evaluation.journal, progress)
     return evaluation.report(results)
 
 
-def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, judge: Judge) -> dict[str, Any]:
+def _heldout(
+    problems: Sequence[Problem], tester: Player, model: str | None, judge: Judge, journal: Journal
+) -> dict[str, Any]:
     reasons = dict(zip(problems, failures(problems, judge), strict=True))
     sound = [problem for problem, reason in reasons.items() if reason is None]
     heldout = prepare(with_mutants(sound, judge, HELDOUT_MUTANTS, 0), judge)
@@ -165,7 +169,9 @@ def _heldout(problems: Sequence[Problem], tester: Player, model: str | None, jud
     unsound = {
         p.id: reason or "it has no call that can be scored" for p, reason in reasons.items() if p.id not in scored
     }
-    metrics = evaluate_tests(tester, judge, heldout, EvalConfig().suites, suite_size(model), ()) if scored else {}
+    suites = EvalConfig().suites
+    metrics, judged = evaluate_tests(tester, judge, heldout, suites, suite_size(model), ()) if scored else ({}, [])
+    journal.rewrite("tests.jsonl", chain.from_iterable(known.lines() for known in judged))
     figures: dict[str, Any] = {"problems": len(problems), "sound": len(scored)}
     for name in [name for name in metrics if not name.endswith(("_low", "_high"))]:
         ends = {"value": metrics[name], **{end: metrics.get(f"{name}_{end}") for end in ("low", "high")}}

@@ -36,6 +36,7 @@ _SHOWN = (
 
 def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
     figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
+    figures = figures or [f"loss {float(values[name]):.3f}" for name in ("code/loss", "test/loss") if name in values]
     if "seconds/step" in values:
         phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
         figures.append(": ".join(filter(None, [f"{float(values['seconds/step']):.1f} s", ", ".join(phases)])))

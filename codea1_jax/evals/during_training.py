@@ -45,5 +45,5 @@ class Evaluation:
             metrics |= evaluate_programs(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
         if game.test is not None and self.heldout.problems:
             stream = (EVAL_STREAM, 1)
-            metrics |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)
+            metrics |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)[0]
         return {**metrics, "seconds/eval": time.perf_counter() - started}

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from codea1_jax.config.run import ROUNDS
 from codea1_jax.evals.code import count_correct
@@ -47,6 +48,40 @@ class HeldOut:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self.answers)
+
+
+@dataclass(frozen=True)
+class ReferenceOutcomes:
+    """What the reference and mutants gave, by the call's text, and what tests state, or the checker has for it."""
+
+    problem: Problem
+    reference: Mapping[str, Outcome]
+    mutants: tuple[Mapping[str, Outcome], ...]
+    stated: Mapping[SuiteTest, str | None]
+
+    def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
+        calls = [t.call for t in suite]
+        reference = [self.reference[call] for call in calls]
+        stated, tolerance = [self.stated[t] for t in suite], self.problem.tolerance
+        validated = validate_suite(calls, reference, stated, tolerance=tolerance, view=task_of(self.problem).view)
+        return validity(len(validated.kept), validated.invalid, suite_size)
+
+    def holds(self, test: SuiteTest) -> bool:
+        stated, outcome = self.stated[test], self.reference[test.call]
+        return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Each test: what it states, and what the reference returned or, without a value, why there is none."""
+        known = [(t, self.reference[t.call]) for t in self.stated]
+        return [
+            {"task_id": self.problem.id, "call": t.call, "stated": t.stated, "right": self.holds(t)}
+            | {"status": ended.status, "returned": ended.value, "detail": ended.detail}
+            for t, ended in known
+        ]
+
+    def kills(self, test: SuiteTest, mutant: int) -> bool:
+        """Whether a test, which holds, fails a mutant."""
+        return not _matches(self.problem.tolerance, self.mutants[mutant][test.call], self.reference[test.call].value)
 
 
 def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
@@ -96,21 +131,22 @@ def evaluate_programs(
 
 def evaluate_tests(
     player: Player, judge: Judge, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
-) -> dict[str, float]:
-    """The figures of tests, in percent; `suites` are sampled per question for those that the five rounds do not give.
+) -> tuple[dict[str, float], list[ReferenceOutcomes]]:
+    """The figures of tests, in percent, and all tests as they were judged, question by question.
+
+    `suites` are sampled per question for the figures that the five rounds do not give.
 
     Each but Mul and trivial_tests has its interval over the questions. Questions without mutants are shown with their
     reference and count for validity, distinct_tests and pass@5 only.
     """
-    return {
-        **_score_against_mutant(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
-        **_five_rounds(player, judge, heldout, (*stream, 2)),
-    }
+    figures, judged = _score_against_mutant(player, judge, heldout.problems, suites, suite_size, (*stream, 1))
+    of_rounds, judged_rounds = _five_rounds(player, judge, heldout, (*stream, 2))
+    return figures | of_rounds, [*judged, *judged_rounds]
 
 
 def _score_against_mutant(
     player: Player, judge: Judge, problems: Sequence[Problem], suites: int, suite_size: int, stream: tuple[int, ...]
-) -> dict[str, float]:
+) -> tuple[dict[str, float], list[ReferenceOutcomes]]:
     targets = [i % len(p.mutants) if p.mutants else None for i, p in enumerate(problems)]
     shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
     written = _sample(player, problems, shown, suites, stream)
@@ -122,10 +158,12 @@ def _score_against_mutant(
         distinct.append(len(set(calls)) / len(calls) if calls else None)
         if target is not None:
             kills.append(fmean(any(known.kills(t, target) for t in suite if known.holds(t)) for suite in hunt))
-    return bounded("eval", _estimates(test_validity=valid, kill_rate=kills, distinct_tests=distinct))
+    return bounded("eval", _estimates(test_validity=valid, kill_rate=kills, distinct_tests=distinct)), outcomes
 
 
-def _five_rounds(player: Player, judge: Judge, heldout: HeldOut, stream: tuple[int, ...]) -> dict[str, float]:
+def _five_rounds(
+    player: Player, judge: Judge, heldout: HeldOut, stream: tuple[int, ...]
+) -> tuple[dict[str, float], list[ReferenceOutcomes]]:
     """pass@5 and mut@5: the reference is shown, and each of the rounds gives at most one new test."""
     problems = heldout.problems
     written = _sample(player, problems, [p.solution for p in problems], ROUNDS, stream)
@@ -147,7 +185,7 @@ def _five_rounds(player: Player, judge: Judge, heldout: HeldOut, stream: tuple[i
         metrics["eval/mul"] = mul(estimates["pass_at_5"].value, estimates["mut_at_5"].value)
     if trivial:
         metrics["eval/trivial_tests"] = 100 * fmean(trivial)
-    return metrics
+    return metrics, outcomes
 
 
 def _estimates(**shares: Sequence[float | None]) -> dict[str, Estimate]:
@@ -165,31 +203,6 @@ def _sample(
     for i, suites_written in player.suites(requests):
         written[i] = [each.suite.tests for each in suites_written]
     return written
-
-
-@dataclass(frozen=True)
-class ReferenceOutcomes:
-    """What the reference and mutants gave, by the call's text, and what tests state, or the checker has for it."""
-
-    problem: Problem
-    reference: Mapping[str, Outcome]
-    mutants: tuple[Mapping[str, Outcome], ...]
-    stated: Mapping[SuiteTest, str | None]
-
-    def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
-        calls = [t.call for t in suite]
-        reference = [self.reference[call] for call in calls]
-        stated, tolerance = [self.stated[t] for t in suite], self.problem.tolerance
-        validated = validate_suite(calls, reference, stated, tolerance=tolerance, view=task_of(self.problem).view)
-        return validity(len(validated.kept), validated.invalid, suite_size)
-
-    def holds(self, test: SuiteTest) -> bool:
-        stated, outcome = self.stated[test], self.reference[test.call]
-        return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
-
-    def kills(self, test: SuiteTest, mutant: int) -> bool:
-        """Whether a test, which holds, fails a mutant."""
-        return not _matches(self.problem.tolerance, self.mutants[mutant][test.call], self.reference[test.call].value)
 
 
 def _reference_outcomes(

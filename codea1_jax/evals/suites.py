@@ -30,12 +30,7 @@ class KeptTests:
 
 
 def write_dataset(
-    problems: Sequence[Problem],
-    player: Player,
-    suites: int,
-    judge: Judge,
-    journal: Journal,
-    progress: Progress,
+    problems: Sequence[Problem], player: Player, suites: int, judge: Judge, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
     """Writes the problems, each with the different generated tests that its solution passes; counts wrong ones.
 

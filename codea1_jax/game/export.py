@@ -1,6 +1,6 @@
 """A round as plain data: rollout records for the run directory, metrics, and what each model learns from."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -28,11 +28,7 @@ def _trajectory(response: Response, advantage: float) -> Trajectory:
     completion = response.completion
     assert completion is not None  # only policies learn, and they answer in tokens
     return Trajectory(
-        response.prompt,
-        completion.tokens,
-        advantage,
-        truncated=not completion.finished,
-        logprobs=completion.logprobs,
+        response.prompt, completion.tokens, advantage, truncated=not completion.finished, logprobs=completion.logprobs
     )
 
 
@@ -104,6 +100,8 @@ def question_record(step: int, question: QuestionRollout, decode: Mapping[str, D
 
 
 def _program_record(index: int, program: ProgramRollout, question: QuestionRollout, decode: Decode) -> dict[str, Any]:
+    own = {test for suite in program.suites for test in suite.validated.kept}
+    siblings = {test: v for tests in program.faced for test, v in tests.items() if test not in own and not v.passed}
     return {
         "index": index,
         "response": program.response.text,
@@ -114,6 +112,7 @@ def _program_record(index: int, program: ProgramRollout, question: QuestionRollo
         "reward": program.reward,
         "advantage": program.advantage,
         "book": _verdict_records(question.problem, question.retrieved, program.book),
+        "failed_of_siblings": _verdict_records(question.problem, [*siblings], [*siblings.values()]),
         "suite_prompt": _prompt([s.response for s in program.suites], decode),
         "suites": [_suite_record(question.problem, j, suite) for j, suite in enumerate(program.suites)],
     }
@@ -131,7 +130,7 @@ def _suite_record(problem: Problem, index: int, suite: SuiteRollout) -> dict[str
         "invalid": suite.validated.invalid,
         "rejected": [{"text": r.text, "reason": r.reason} for r in suite.suite.rejected],
         "trained": suite.trained_on,
-        "tests": _verdict_records(problem, suite.validated.kept, suite.verdicts),
+        "tests": _verdict_records(problem, suite.validated.kept, suite.verdicts, suite.validated.mistaken),
     }
 
 
@@ -145,9 +144,13 @@ def _tokens(response: Response) -> dict[str, int]:
     return {"prompt_tokens": len(response.prompt), "response_tokens": len(response.completion.tokens)}
 
 
-def _verdict_records(problem: Problem, tests: Sequence[Test], verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
+def _verdict_records(
+    problem: Problem, tests: Sequence[Test], verdicts: Sequence[Verdict], mistaken: Set[Test] = frozenset()
+) -> list[dict[str, Any]]:
+    """mistaken: those that stated another answer than the one that is shown."""
     return [
-        _test_record(problem, test) | {"verdict": verdict.status} for test, verdict in zip(tests, verdicts, strict=True)
+        _test_record(problem, test) | {"verdict": verdict.status} | ({"mistaken": True} if test in mistaken else {})
+        for test, verdict in zip(tests, verdicts, strict=True)
     ]
 
 

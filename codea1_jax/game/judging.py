@@ -231,10 +231,7 @@ def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | N
 
 
 def _outcomes(
-    judge: Judge,
-    job: Callable[[tuple[str, ...]], Job],
-    suites: Sequence[Sequence[str]],
-    scripts: Sequence[int] | None,
+    judge: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]], scripts: Sequence[int] | None
 ) -> list[list[Outcome]]:
     """What each suite's expressions give within the suite's own time, or in that of the script that it belongs to.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from codea1_jax.game.prompts import Prompt
 from codea1_jax.game.rewards import SuiteReward
@@ -66,8 +67,8 @@ class SuiteRollout:
 class ProgramRollout:
     """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's.
 
-    passed: whether it passed all that it faced, also its siblings' tests where those count. passed, reward, advantage:
-    unknown until the whole group is judged.
+    faced: what counts for its reward beside the book, suite by suite or, where siblings' tests count, all at once.
+    faced, reward, advantage: unknown until the whole group is judged.
     """
 
     response: Response
@@ -76,9 +77,15 @@ class ProgramRollout:
     valid: bool
     book: tuple[Verdict, ...]
     suites: tuple[SuiteRollout, ...]
-    passed: bool = False
+    faced: tuple[Mapping[Test, Verdict], ...] = ()
     reward: float = 0.0
     advantage: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it faced a test, and passed all."""
+        verdicts = [*chain.from_iterable(tests.values() for tests in self.faced), *self.book]
+        return bool(verdicts) and all(verdict.passed for verdict in verdicts)
 
 
 @dataclass(frozen=True)

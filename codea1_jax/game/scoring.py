@@ -40,15 +40,14 @@ def score_question(
     """
     scoring, values = _Scoring(problem, judgement, config, functions), _values(judgement, config.rewards)
     judged = [scoring.program(candidate, values[candidate.duplicate_of]) for candidate in group]
-    faced = scoring.faced(judged)
-    rewards = [scoring.code_reward(*each) for each in zip(judged, faced, strict=True)]
+    judged = [replace(program, faced=faced) for program, faced in zip(judged, scoring.faced(judged), strict=True)]
+    rewards = [scoring.code_reward(program) for program in judged]
     advantages = _advantages(rewards, config.rewards)
     selected = _select_for_training(judged, config.train.update_n)
     programs = tuple(
         replace(
             program,
             suites=tuple(replace(suite, trained_on=i in selected) for suite in program.suites),
-            passed=_passed(faced[i], program.book),
             reward=reward,
             advantage=advantage,
         )
@@ -133,25 +132,22 @@ class _Scoring:
         judged = JudgedSuite(self.problem, candidate.program, text, validated.kept, verdicts, invalid, reward)
         return replace(reward, reward=checked_reward("rewards.test", self.functions.test, judged))
 
-    def faced(self, judged: Sequence[ProgramRollout]) -> list[tuple[tuple[Verdict, ...], ...]]:
+    def faced(self, judged: Sequence[ProgramRollout]) -> list[tuple[Mapping[Test, Verdict], ...]]:
         if not self.config.rewards.pool_tests:
-            return [tuple(suite.verdicts for suite in program.suites) for program in judged]
+            return [tuple(dict(zip(s.validated.kept, s.verdicts, strict=True)) for s in p.suites) for p in judged]
         pooled = tuple(dict.fromkeys(test for p in judged for suite in p.suites for test in suite.validated.kept))
-        return [(verdicts_on(self.judgement.programs[program.duplicate_of], pooled),) for program in judged]
+        of_each = (verdicts_on(self.judgement.programs[program.duplicate_of], pooled) for program in judged)
+        return [(dict(zip(pooled, verdicts, strict=True)),) for verdicts in of_each]
 
-    def code_reward(self, program: ProgramRollout, faced: Sequence[tuple[Verdict, ...]]) -> float:
-        reward = code_reward([_failed(verdicts) for verdicts in faced], _failed(program.book), self.config.rewards)
+    def code_reward(self, program: ProgramRollout) -> float:
+        faced = [_failed(verdicts.values()) for verdicts in program.faced]
+        reward = code_reward(faced, _failed(program.book), self.config.rewards)
         if self.functions.code is None:
             return reward
         own = tuple(suite.verdicts for suite in program.suites)
         text, valid = program.response.text, program.valid
         judged = JudgedProgram(self.problem, text, program.program, valid, program.book, own, reward)
         return checked_reward("rewards.code", self.functions.code, judged)
-
-
-def _passed(faced: Sequence[tuple[Verdict, ...]], book: tuple[Verdict, ...]) -> bool:
-    verdicts = [*chain.from_iterable(faced), *book]
-    return bool(verdicts) and all(verdict.passed for verdict in verdicts)
 
 
 def _verdicts(outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: Config) -> list[tuple[Verdict, ...]]:

@@ -28,17 +28,7 @@ ROLLOUTS_FOLDER = "rollouts"
 VERSIONS_FILE = "versions.json"
 WANDB_FILE = "wandb_id"
 
-_PACKAGES = (
-    "codea1-jax",
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "numpy",
-    "transformers",
-    "grain",
-)
+_PACKAGES = ("codea1-jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "transformers", "grain")
 
 logger = logging.getLogger(__name__)
 

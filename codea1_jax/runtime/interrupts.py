@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM and a lost terminal, turned into an exception at moments when no state is half changed."""
 
+import os
 import signal
 import sys
 import threading
@@ -81,6 +82,10 @@ class Interrupts:
             raise Interrupted(name)
         if self._pending is not None and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
+        if self._pending is None:
+            os.write(
+                sys.__stderr__.fileno(), b"\nsaves and stops at the end of this step; Ctrl-C again stops at once\n"
+            )
         self._pending = self._pending or name
 
     def _repeat(self, dropped: Any) -> None:

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.common.errors import UserError
+from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
@@ -158,7 +158,12 @@ class Trainer:
             figures = {BEFORE_TRAINING: ready - self._started, **newly_compiled()}
             if not run.figures("start"):  # else a run that is resumed
                 run.log("start", 0, figures)
-            self._state = train(training, state, run)
+            try:
+                self._state = train(training, state, run)
+            except Interrupted:
+                if run.writes:
+                    build_report([run.path])
+                raise
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
             before = run.figures("start")[0][BEFORE_TRAINING]
             seconds = {"before_training": before, "training": took, "total": before + took}

@@ -113,7 +113,10 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
         (NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS,  # without mutants it is shown whole
     }
     game, heldout = scripted_game(pool, {}, suites), prepare(PROBLEMS, pool)
-    figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    figures, judged = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    wrong = [line for known in judged for line in known.lines() if not line["right"]]
+    assert [(line["stated"], line["returned"]) for line in wrong[:2]] == [("1", "0"), ("0", None)]  # and why: it raises
+    assert "Error" in wrong[1]["detail"]
     assert without_bounds(figures) == pytest.approx(
         {
             "eval/test_validity": 100 * (2 / 3 + 1 / 3 + 2 / 3 + 0 + 1 / 3 + 1 / 3) / 6,
@@ -130,12 +133,12 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
 def test_without_any_mutant_there_is_no_kill_rate_and_without_a_test_no_share_of_tests(pool):
     game = scripted_game(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
     heldout = prepare([NO_MUTANTS], pool)
-    figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    figures, _ = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
     expected = {"eval/test_validity": 100 / 3, "eval/distinct_tests": 50, "eval/pass_at_5": 20}
     bounds = {f"{name}_{end}": value for name, value in expected.items() for end in ("low", "high")}
     assert figures == pytest.approx(expected | bounds)  # of one question, every resample is the same
     game = scripted_game(pool, {}, {(STEP.question, p): [""] * 5 for p in (STEP.solution, STEP.mutants[0])})
-    figures = evaluate_tests(game.test, pool, prepare([STEP], pool), suites=2, suite_size=3, stream=(0,))
+    figures, _ = evaluate_tests(game.test, pool, prepare([STEP], pool), suites=2, suite_size=3, stream=(0,))
     names = ("test_validity", "kill_rate", "pass_at_5", "mut_at_5", "mul")
     assert without_bounds(figures) == {f"eval/{name}": 0 for name in names}
 
@@ -162,7 +165,8 @@ def test_hard_mutants_are_those_that_few_scored_calls_expose(pool):
         (ITSELF.question, ITSELF.mutants[1]): ITSELF_ROUNDS,
         (ITSELF.question, ITSELF.solution): ITSELF_ROUNDS,
     }
-    figures = evaluate_tests(scripted_game(pool, {}, suites).test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    player = scripted_game(pool, {}, suites).test
+    figures, _ = evaluate_tests(player, pool, heldout, suites=2, suite_size=3, stream=(0,))
     assert figures["eval/mut_at_5"] == pytest.approx(100 * (2 / 2 + 3 / 5) / 2)
     hard = [figures[f"eval/hard_mut_at_5{end}"] for end in ("", "_low", "_high")]
     assert hard == [50, 50, 50]  # f(3) kills one of the two, and the other question has none

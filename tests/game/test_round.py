@@ -320,6 +320,9 @@ def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(poo
     assert rewards(own) == [1, 3 / 4]
     # the distinct kept tests are f(1), f(2), f(0), f(4); the wrong program passes f(0)
     assert rewards(pooled) == [1, 1 / 4]
+    right, wrong = export.question_record(1, pooled, {"code": str, "test": str})["programs"]
+    assert [test["call"] for test in wrong["failed_of_siblings"]] == ["f(1)", "f(2)"]  # f(4) is its own suite's
+    assert right["suites"][0]["tests"][1] == {"call": "f(2)", "expected": "3", "verdict": "passed", "mistaken": True}
     assert suite_figures(pooled) == suite_figures(own)  # suites are rewarded for their own program alone
     assert pooled.page_after == own.page_after
 
@@ -383,11 +386,7 @@ def test_what_a_reference_has_answered_is_remembered_however_much_it_is_asked():
             suite = "\n".join(f"assert f({x}) == {x + 1}" for x in range(count))
             question, _ = play(own, [RIGHT, WRONG], {RIGHT: [suite] * 2, WRONG: [suite] * 2})
             found.append((own.misses, own.hits, counts(question)))
-    assert found == [
-        (15, 0, [[(15, 0)] * 2] * 2),
-        (16, 15, [[(16, 0)] * 2] * 2),
-        (16, 31, [[(16, 0)] * 2] * 2),
-    ]
+    assert found == [(15, 0, [[(15, 0)] * 2] * 2), (16, 15, [[(16, 0)] * 2] * 2), (16, 31, [[(16, 0)] * 2] * 2)]
 
 
 def test_an_outage_of_the_judge_is_an_error_and_never_a_reward(pool, monkeypatch):

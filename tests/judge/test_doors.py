@@ -149,7 +149,7 @@ def _held_out(pool: SandboxPool, problem: Problem, response: str) -> bool:
         return False
     tests = "\n".join(plain_golden_tests(problem))
     player = TextPlayer(lambda requests: ((i, (_fenced(problem, tests),) * r.samples) for i, r in enumerate(requests)))
-    figures = evaluate_tests(player, pool, heldout, 1, len(problem.golden_tests), (1,))
+    figures, _ = evaluate_tests(player, pool, heldout, 1, len(problem.golden_tests), (1,))
     return figures["eval/test_validity"] == 100
 
 

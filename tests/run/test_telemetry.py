@@ -160,4 +160,5 @@ def test_logging_goes_to_standard_error_once(capsys) -> None:
 
 
 def test_a_small_negative_reward_has_no_sign() -> None:
-    assert console.describe({"test/reward": -1e-5}) == ["test reward 0.000"]
+    assert console.describe({"test/reward": -1e-5, "test/loss": 1.0}) == ["test reward 0.000"]
+    assert console.describe({"test/loss": 0.25}) == ["loss 0.250"]  # of a supervised step

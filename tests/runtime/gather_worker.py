@@ -89,7 +89,7 @@ def played() -> dict:
         known = play_round(replace(game, test=None), computed, {}, (0,)).questions
         evaluated = scripted_game(pool, programs, shown)
         figures = evaluate_programs(evaluated.code, pool, heldout, 3, (0,))
-        figures |= evaluate_tests(evaluated.test, pool, heldout, 2, 2, (0,))
+        figures |= evaluate_tests(evaluated.test, pool, heldout, 2, 2, (0,))[0]
         trained_on = [p.id for p in questions(pool).train]
         return found | {"golden": [len(q.retrieved) for q in known], "figures": figures, "questions": trained_on}
 

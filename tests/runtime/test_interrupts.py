@@ -36,7 +36,7 @@ def test_a_run_under_nohup_outlives_its_terminal():
 
 
 @pytest.mark.parametrize("times", [1, 2])  # schedulers send several
-def test_a_shield_is_finished_first_however_often_it_is_asked(times):
+def test_a_shield_is_finished_first_however_often_it_is_asked(times, capfd):
     done = []
     with pytest.raises(Interrupted, match="SIGTERM"), Interrupts() as interrupts:
         with interrupts.shield():
@@ -47,6 +47,7 @@ def test_a_shield_is_finished_first_however_often_it_is_asked(times):
             done.append("inside")
         done.append("after")
     assert done == ["before", "inside"]
+    assert capfd.readouterr().err.count("Ctrl-C again stops at once") == 1
 
 
 def test_a_second_ctrl_c_during_a_shield_is_obeyed_at_once():

@@ -91,11 +91,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
             f"{role}/zero_variance": near(0.3),
             f"seconds/update_{role}": near(seconds),
         }
-    line |= {
-        "seconds/generate_code": near(0.1),
-        "seconds/generate_tests": near(0.22),
-        "seconds/judge_wait": near(0.15),
-    }
+    line |= {"seconds/generate_code": near(0.1), "seconds/generate_tests": near(0.22), "seconds/judge_wait": near(0.15)}
     line |= {"compiled/programs": 0.0, "compiled/seconds": 0.0}
     line["seconds/step"] = sum(value for name, value in line.items() if name.startswith("seconds/"))
     line["seconds/judge_hidden"] = near(0.12)

@@ -183,5 +183,5 @@ def test_a_signal_to_one_process_stops_both_after_what_they_compute_and_saves_th
     said = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [130, 130], said
     assert "stopped by a signal to another host" in said[0] and "stopped by SIGTERM" in said[1]
-    assert (run / "checkpoints" / str(steps_done(run))).exists()
+    assert (run / "checkpoints" / str(steps_done(run))).exists() and (run / "report.html").exists()
     assert_resumes_like(whole, run)

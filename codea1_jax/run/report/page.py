@@ -22,25 +22,6 @@ from codea1_jax.run.report.run_data import Run, read_runs
 ROLLOUT_BYTES = 7_000_000
 
 _ASSETS = resources.files("codea1_jax.run.report.assets")
-_STYLES = ("base.css", "charts.css", "rollouts.css", "tests.css")
-_SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "scale.js",
-    "view.js",
-    "export.js",
-    "chart.js",
-    "results.js",
-    "timeline.js",
-    "curves.js",
-    "python.js",
-    "diff.js",
-    "verdicts.js",
-    "program.js",
-    "question.js",
-    "browser.js",
-    "main.js",
-)
 
 
 def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_seconds: int | None = None) -> Path:
@@ -75,8 +56,8 @@ def follow_report(
 
 
 def render(runs: Sequence[Run], refresh_seconds: int | None = None) -> str:
-    style = "\n".join(_asset(name) for name in _STYLES)
-    script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\n})();\n"
+    style, scripts = ("\n".join(map(_asset, names)) for names in json.loads(_asset("order.json")).values())
+    script = f"(() => {{\n'use strict';\n{scripts}\n}})();\n"
     title = " vs ".join(dict.fromkeys(run.group for run in runs)) + " · Code-A1"
     parts = {
         "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "

@@ -146,11 +146,7 @@ def test_a_run_records_what_decides_its_verdicts_and_its_exported_file_has_it(tm
 
 
 @pytest.mark.parametrize(
-    ("source", "form", "reason"),
-    [
-        (".", "dataset", "not a run"),
-        ("none.jsonl", "pytest", "no such file"),
-    ],
+    ("source", "form", "reason"), [(".", "dataset", "not a run"), ("none.jsonl", "pytest", "no such file")]
 )
 def test_what_cannot_be_exported_is_refused_in_a_line(source, form, reason, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

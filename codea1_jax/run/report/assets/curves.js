@@ -4,6 +4,7 @@ const EVALUATION_CHARTS = [
   ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", AVERAGE], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
   ["Test LLM: validity and kill rate", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
   ["Test LLM: five tests per function", "percent", "%", [["eval/pass_at_5", "pass@5"], ["eval/mut_at_5", "mut@5"], ["eval/mul", "Mul"]]],
+  ["Held-out golden tests", "log-probability of a token, nats", "", [["eval/heldout_logprob", "log-probability"]]],
 ];
 
 const TRAINING_CHARTS = [
@@ -31,8 +32,9 @@ const MORE_CHARTS = [
   ["Samples redrawn because the cache was full", "samples", "count", sampled("preempted"), { unlessZero: true }],
   ["Programs compiled", "programs", "count", [["compiled/programs", "programs"]], { unlessZero: true }],
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
-  ["Loss", "loss", "", bothRoles("loss")],
 ];
+
+const LOSS = ["Loss", "loss", "", bothRoles("loss")];
 
 const PHASES = [
   ["seconds/generate_code", "sample programs"],
@@ -125,15 +127,17 @@ function trainingSection(section) {
     section.append(emptyNote("No training step has finished yet."));
     return;
   }
-  section.append(chartGrid(TRAINING_CHARTS.flatMap((spec) => chartsOf("train", spec))));
-  const more = [...MORE_CHARTS.flatMap((spec) => chartsOf("train", spec)), ...otherCharts()].filter((one) => one !== null);
+  const supervised = !metricNames("train").some((name) => name.endsWith("/reward"));
+  const [first, rest] = supervised ? [[LOSS, ...TRAINING_CHARTS], MORE_CHARTS] : [TRAINING_CHARTS, [...MORE_CHARTS, LOSS]];
+  section.append(chartGrid(first.flatMap((spec) => chartsOf("train", spec))));
+  const more = [...rest.flatMap((spec) => chartsOf("train", spec)), ...otherCharts()].filter((one) => one !== null);
   if (more.length === 0) return;
   section.append(element("details", { class: "more" }, element("summary", {}, plural(more.length, "more curve")), chartGrid(more)));
 }
 
 /** Whatever else was logged, one chart per metric. */
 function otherCharts() {
-  const shown = new Set([...EVALUATION_CHARTS, ...TRAINING_CHARTS, ...MORE_CHARTS].flatMap((spec) => spec[3].map(([name]) => name)));
+  const shown = new Set([...EVALUATION_CHARTS, ...TRAINING_CHARTS, ...MORE_CHARTS, LOSS].flatMap((spec) => spec[3].map(([name]) => name)));
   const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))];
   return kinds.flatMap((kind) =>
     metricNames(kind)

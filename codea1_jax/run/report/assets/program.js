@@ -2,8 +2,9 @@
 
 function programCard(program, open, task) {
   const status = statusOf(program);
-  const met = meetings(program);
-  const kills = met.filter(({ test }) => isKill(test)).length;
+  const own = meetings(program).filter(({ origin }) => origin !== "sibling");
+  const kills = own.filter(({ test }) => isKill(test)).length;
+  const siblings = program.failed_of_siblings?.length ? `, and ${program.failed_of_siblings.length} of other programs' tests` : "";
   const body = element("div", { class: "card-body" });
   const draw = () => body.childNodes.length || body.append(...programBody(program));
   const card = element(
@@ -14,7 +15,7 @@ function programCard(program, open, task) {
       {},
       element("span", { class: "card-title" }, `Program ${program.index}`),
       statusBadge(status),
-      element("span", { class: "card-tests" }, met.length ? `${kills} of ${plural(met.length, "test")} failed` : ""),
+      element("span", { class: "card-tests" }, own.length ? `${kills} of ${plural(own.length, "test")} failed${siblings}` : ""),
       rewardMeter(program.reward),
       element("span", { class: "card-figure" }, element("small", {}, "advantage "), signed(program.advantage, "score")),
     ),
@@ -48,6 +49,7 @@ function testsColumn(program) {
   if (program.book?.length) parts.push(element("h5", {}, "Mistake book"), chips(program.book));
   parts.push(element("h5", {}, "Suites written against it"));
   if (program.suites.length === 0) parts.push(emptyNote("No suite was written against this program."));
+  else if ((program.duplicate_of ?? program.index) !== program.index) parts.push(emptyNote(`The same program as ${program.duplicate_of}, whose suites these are.`));
   parts.push(...program.suites.map(suiteRow), textFold("Prompt of these suites", program.suite_prompt));
   return parts;
 }

@@ -2,7 +2,7 @@
 
 // Shown name, name in summary.json, name in an evaluation line, unit, explanation.
 const HEADLINE = [
-  [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over n samples each"],
+  [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over the samples of each"],
   ["test validity", /^test_validity$/, "eval/test_validity", "%", "requested tests that are correct, and not duplicates"],
   ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that kill the wrong program shown"],
   ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
@@ -21,6 +21,13 @@ function headline(run, when) {
   });
 }
 
+/** Half of the 95% interval of a change between the first and the last evaluation, as if these were independent. */
+function margin(run, inLine) {
+  const { low = [], high = [] } = column(run, "eval", inLine);
+  const width = (i) => high.at(i) - low.at(i);
+  return low.length > 1 ? Math.hypot(width(0), width(-1)) / 2 : 0;
+}
+
 /** Seconds of training: the sum of the steps. */
 function trainingSeconds(run) {
   const { values } = column(run, "train", "seconds/step");
@@ -28,8 +35,9 @@ function trainingSeconds(run) {
 }
 
 function resultsSection(section) {
-  if (RUNS.every((run) => !run.metrics.eval && !run.summary.final)) {
-    section.append(emptyNote("No evaluation has run."));
+  const known = (run) => [...headline(run, "base"), ...headline(run, "final")].some((value) => value !== null);
+  if (!RUNS.some(known)) {
+    section.append(emptyNote("No held-out question has been answered."), RUNS.length === 1 ? facts(RUNS[0]) : "");
   } else {
     section.append(RUNS.length === 1 ? element("div", { class: "results" }, oneRunTable(RUNS[0]), facts(RUNS[0])) : comparisonTable());
   }
@@ -42,16 +50,17 @@ function facts(run) {
   const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name.replaceAll("_", " "), duration(seconds)]);
   const step = column(run, "train", "seconds/step").values;
   if (step.length) pairs.push(["one step", `${figure(step.reduce((sum, value) => sum + value, 0) / step.length, "s")} s`]);
-  if (last("book/tests") !== undefined) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
+  if (last("book/tests")) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
   return element("dl", { class: "facts" }, ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
 function oneRunTable(run) {
   const [base, final] = [headline(run, "base"), headline(run, "final")];
-  const rows = HEADLINE.flatMap(([label, , , unit, meaning], i) => {
+  const rows = HEADLINE.flatMap(([label, , inLine, unit, meaning], i) => {
     if (base[i] === null && final[i] === null) return [];
     const change = base[i] === null || final[i] === null ? null : final[i] - base[i];
-    return [tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit))];
+    const chance = change !== null && margin(run, inLine) ? ` ± ${figure(margin(run, inLine), unit)}` : "";
+    return [tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit) + chance)];
   });
   const seconds = trainingSeconds(run);
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
@@ -64,7 +73,7 @@ function oneRunTable(run) {
     element(
       "table",
       { class: "figures" },
-      caption(["Held-out figures in percent; changes in points.", ...(run.summary.conclusions ?? [])].join(" ")),
+      caption(["Held-out figures in percent; changes in points, with 95% intervals.", ...(run.summary.conclusions ?? [])].join(" ")),
       element("thead", {}, headRow("", "base", last, "change")),
       element("tbody", {}, ...rows),
     ),

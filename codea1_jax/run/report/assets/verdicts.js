@@ -9,10 +9,11 @@ const STATUS = {
 
 const isKill = (test) => test.verdict !== "passed";
 
-/** Every test a program met: [{test, origin: "suite" | "book", suite}]. */
+/** Every test a program met: [{test, origin: "suite" | "book" | "sibling", suite}]; of siblings' tests those it failed. */
 function meetings(program) {
+  const siblings = (program.failed_of_siblings ?? []).map((test) => ({ test, origin: "sibling", suite: null }));
   const generated = program.suites.flatMap((suite) => (suite.tests ?? []).map((test) => ({ test, origin: "suite", suite: suite.index })));
-  return [...(program.book ?? []).map((test) => ({ test, origin: "book", suite: null })), ...generated];
+  return [...(program.book ?? []).map((test) => ({ test, origin: "book", suite: null })), ...generated, ...siblings];
 }
 
 function statusOf(program) {
@@ -45,6 +46,7 @@ function testChip(test) {
     { class: `chip ${kind}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
     testCode({ ...test, call: beginningAndEnd(test.call) }),
+    test.mistaken ? element("span", { class: "verdict" }, "invalid: it stated another answer") : null,
     verdict,
   );
 }
@@ -66,7 +68,7 @@ function killerTable(program) {
   for (const { test, origin, suite } of meetings(program).filter((met) => isKill(met.test))) {
     const key = JSON.stringify([test.call, test.expected, test.verdict]);
     const known = killers.get(key) ?? { test, sources: [] };
-    known.sources.push(origin === "book" ? "mistake book" : `suite ${suite}`);
+    known.sources.push({ book: "mistake book", sibling: "another program's suite" }[origin] ?? `suite ${suite}`);
     killers.set(key, known);
   }
   const rows = [...killers.values()].map(({ test, sources }) =>
