@@ -98,8 +98,13 @@ def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[
     execution = job.execution()
     ran = yield execution
     by_call = dict(zip(execution.calls, ran.outcomes, strict=True))
-    results = [CheckResult(ran.loaded, verdict_on(by_call[test.call], test), ran.cpu_seconds) for test in tests]
-    return program, [_checked(result) for result in results]
+    cases = []
+    for test in tests:
+        ended = by_call[test.call]
+        verdict = verdict_on(ended, test)
+        told = replace(verdict, detail=verdict.detail or f"the call returned {ended.value}")
+        cases.append(_checked(CheckResult(ran.loaded, told, ran.cpu_seconds)))
+    return program, cases
 
 
 def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:

@@ -82,11 +82,7 @@ class PolicyLoss(NamedTuple):
 
 
 def clipped_policy_loss(
-    ratio: Float[Array, "*tokens"],
-    advantages: Float[Array, "*tokens"],
-    *,
-    clip_low: float,
-    clip_high: float,
+    ratio: Float[Array, "*tokens"], advantages: Float[Array, "*tokens"], *, clip_low: float, clip_high: float
 ) -> PolicyLoss:
     """PPO's clipped loss (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476) and, where the
     advantage is negative, the dual clip (arXiv 1912.09729): the loss never exceeds -advantage * DUAL_CLIP.

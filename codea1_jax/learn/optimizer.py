@@ -91,10 +91,7 @@ def frozen(params: Params, dtype: DTypeLike) -> Params:
 
 
 def apply_gradient(
-    state: PolicyState,
-    gradient: Params,
-    optimizer: optax.GradientTransformation,
-    rate: Float[Array, ""],
+    state: PolicyState, gradient: Params, optimizer: optax.GradientTransformation, rate: Float[Array, ""]
 ) -> tuple[PolicyState, Float[Array, ""]]:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its step count
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)

@@ -218,11 +218,7 @@ class Transformer(nn.Module):
 
     @nn.compact
     def __call__(
-        self,
-        tokens: Int[Array, "batch time"],
-        positions: Int[Array, "batch time"],
-        attend: Attend,
-        kept: Any = None,
+        self, tokens: Int[Array, "batch time"], positions: Int[Array, "batch time"], attend: Attend, kept: Any = None
     ) -> tuple[Float[Array, "batch time width"], Any]:
         """Hidden states after the final norm, and what `attend` kept of every layer.
 

@@ -260,10 +260,7 @@ def _place(stored: Mapping[str, _StoredTensor], place: Placement, leaf: jax.Shap
 
 
 def _read_piece(
-    stored: Mapping[str, _StoredTensor],
-    place: Placement,
-    leaf: jax.ShapeDtypeStruct,
-    index: tuple[slice, ...] | None,
+    stored: Mapping[str, _StoredTensor], place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
 ) -> np.ndarray:
     bounds = [slice(*part.indices(size)[:2]) for part, size in zip(index or (), leaf.shape, strict=True)]
     layers = range(len(place.names))[bounds.pop(0)] if place.stacked else range(1)

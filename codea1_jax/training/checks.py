@@ -1,10 +1,13 @@
 """What a run needs of this host: `codea1 doctor PRESET` shows all of it, and training refuses the first lack."""
 
 import importlib.util
+import inspect
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -31,6 +34,7 @@ def run_checks(config: Config, device_count: int, *, resume: bool) -> list[Check
     return [
         Check("data", partial(check_sources, config.data)),
         Check("extras", partial(_packages, config)),
+        Check("rewards", partial(_rewards, config)),
         Check("mesh", partial(_mesh, config, device_count)),
         Check("device memory", partial(check_fits_here, config)),
         Check("run directory", partial(_directory, config, resume)),
@@ -54,6 +58,13 @@ def _packages(config: Config) -> str:
     return ", ".join(name for name, (is_needed, *_) in needed.items() if is_needed) or "none"
 
 
+def _rewards(config: Config) -> str:
+    named = {"code": config.rewards.code, "test": config.rewards.test}
+    for role, function in named.items():
+        named_function(f"rewards.{role}", function)
+    return ", ".join(f"{role}: {function or 'as configured'}" for role, function in named.items())
+
+
 def _mesh(config: Config, device_count: int) -> str:
     sizes = config.mesh.shape(device_count)
     return ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True))
@@ -69,3 +80,28 @@ def _checkpoints(config: Config) -> str:
     directory = checkpoints_of(Path(config.run.directory), config.checkpoint)
     check_writable(directory)
     return directory
+
+
+_executed = cache(runpy.run_path)  # files, once each
+
+
+def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
+    """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
+
+    The file is executed once. Raises UserError, naming `key`, unless it defines such a function of one argument, and
+    whatever the file itself raises.
+    """
+    if named is None:
+        return None
+    file, _, name = named.rpartition(":")
+    path = Path(file).expanduser()
+    if path.suffix != ".py" or not path.is_file() or not name:
+        raise UserError(f"{key}: {named} is not FILE.py:FUNCTION of a file that is here")
+    function = _executed(str(path.resolve())).get(name)
+    if not callable(function):
+        raise UserError(f"{key}: {path} defines no function {name}")
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{key}: {named} must take what was judged: {error}") from error
+    return function

@@ -6,20 +6,17 @@ with Trainer(config) as trainer:
 print(results.summary["final"])
 """
 
-import inspect
 import json
 import logging
-import runpy
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.common.errors import Interrupted, UserError
+from codea1_jax.common.errors import Interrupted
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
@@ -32,7 +29,7 @@ from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.training.advice import schedule_advice
-from codea1_jax.training.checks import check_run
+from codea1_jax.training.checks import check_run, named_function
 from codea1_jax.training.loop import evaluate, train
 from codea1_jax.training.parts import Training, make_judge, make_training
 from codea1_jax.training.questions import GivenQuestions
@@ -177,31 +174,6 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """The models on held-out questions and benchmarks, in percent: as trained, or before training as they start."""
         return evaluate(self._training, start(self._training) if self._state is None else self._state)
-
-
-_executed = cache(runpy.run_path)  # files, once each
-
-
-def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
-    """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
-
-    The file is executed once. Raises UserError, naming `key`, unless it defines such a function of one argument, and
-    whatever the file itself raises.
-    """
-    if named is None:
-        return None
-    file, _, name = named.rpartition(":")
-    path = Path(file).expanduser()
-    if path.suffix != ".py" or not path.is_file() or not name:
-        raise UserError(f"{key}: {named} is not FILE.py:FUNCTION of a file that is here")
-    function = _executed(str(path.resolve())).get(name)
-    if not callable(function):
-        raise UserError(f"{key}: {path} defines no function {name}")
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{key}: {named} must take what was judged: {error}") from error
-    return function
 
 
 def _report_schedule(training: Training, config: Config) -> None:

@@ -219,10 +219,11 @@ def test_everything_that_a_run_lacks_is_named_at_once(examine, tmp_path):
     (other / "config.yaml").write_text(yaml.safe_dump({"train": {"steps": 1}}))
     _, found = examine(
         *("micro/a1", "data.source=absent.jsonl", "mesh.fsdp=3", "run.directory=other", "run.wandb=project"),
+        "rewards.code=mine.py:absent",
         *("checkpoint.directory=file/below", "model={pretrained: /absent, architecture: null}", "warm_start=null"),
     )
     failed = {name for name, (sign, _, _) in found.items() if sign == "FAIL"}
-    assert failed == {"extras", "mesh", "model", "data", "run directory", "disk"}
+    assert failed == {"extras", "rewards", "mesh", "model", "data", "run directory", "disk"}
     assert found["data"][1] == "data.source: absent.jsonl: no such file"
     assert "codea1-jax[wandb]" in found["extras"][2]
     assert "does not fit 1 devices" in found["mesh"][1]

@@ -149,6 +149,7 @@ def test_a_row_of_our_own_is_judged_as_it_stands(service: str):
     whole = OWN | {"solution": SOLUTION, "tests": ["assert f(2) == 4", "assert f(1) == 1 + 1"]}
     answer = ask(service, fenced("def f(x): return x * x"), whole)[1]
     assert [each["passed"] for each in answer["tests"]] == [True, False] and answer["accepted"] is False
+    assert "the call returned 1" in answer["tests"][1]["exec_info"]["run_result"]["stderr"]
 
 
 @pytest.mark.parametrize("row", [CHECKED, CHECKED | {"test": {"code": f"#<INSERT>\n{CHECKED['test']}"}}])

@@ -12,8 +12,9 @@ from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, dump, load
+from codea1_jax.training.checks import named_function
 from codea1_jax.training.parts import make_judge
-from codea1_jax.training.trainer import Results, Trainer, describe_refused, named_function
+from codea1_jax.training.trainer import Results, Trainer, describe_refused
 from data_pipeline import Problem, Refusal
 
 QUICK = (*SETTINGS, "eval.every=0")
