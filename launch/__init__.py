@@ -1,1 +1,1 @@
-"""From a clone to TPUs: `python -m launch tpu`, described in launch/README.md; commands are data."""
+"""From a clone to TPUs: `python -m launch tpu`, described in docs/launch.md; commands are data."""

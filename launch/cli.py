@@ -1,4 +1,4 @@
-"""The command line of `python -m launch`, described in launch/README.md.
+"""The command line of `python -m launch`, described in docs/launch.md.
 
 Exit codes are those of `codea1`: 0 done; 1 failed; 2 refused before anything was started; 130 interrupted.
 """

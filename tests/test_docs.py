@@ -23,7 +23,7 @@ from launch import cli as launch_cli
 from scripts import write_config_reference, write_third_party
 
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", ROOT / "launch" / "README.md", *sorted(DOCS.glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Other programs: the shell only has to parse these commands.
@@ -220,7 +220,7 @@ def test_the_pages_build_without_warnings_or_broken_links(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "CHANGELOG.md", "launch/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "CHANGELOG.md"])
 def test_links_of_pages_outside_the_documentation_lead_to_files(name):
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", page.read_text(), re.MULTILINE):

@@ -91,7 +91,7 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     if len(paths) == 1:
-        return [paths[0].name]
+        return [paths[0].parent.name if paths[0].name == "run" else paths[0].name]  # as `codea1 init` lays it out
     common = os.path.commonpath(paths)
     return [os.path.relpath(path, common) for path in paths]
 

@@ -52,7 +52,7 @@ function filterForm() {
     ),
     field("Question", element("input", { name: "text", type: "search", placeholder: "text or id" })),
     field("Outcome", choices("outcome", { any: "any", killed: "killed", survived: "survived", broken: "does not run", untested: "no test" })),
-    field("Killed by", choices("origin", { any: "any test", suite: "a generated suite", book: "the mistake book" })),
+    field("Killed by", choices("origin", { any: "any test", suite: "a suite against it", sibling: "another program's suite", book: "the mistake book" })),
     controlGroup("Reward", rewardInput("low", "lowest reward", 0), "to", rewardInput("high", "highest reward", 1)),
     element("button", { type: "button", class: "plain", onclick: clearFilters }, "Clear"),
   );

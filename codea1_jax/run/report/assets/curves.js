@@ -34,7 +34,7 @@ const MORE_CHARTS = [
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
 ];
 
-const LOSS = ["Loss", "loss", "", bothRoles("loss")];
+const LOSS = ["Loss", "lower is better", "", bothRoles("loss")];
 
 const PHASES = [
   ["seconds/generate_code", "sample programs"],
@@ -127,8 +127,7 @@ function trainingSection(section) {
     section.append(emptyNote("No training step has finished yet."));
     return;
   }
-  const supervised = !metricNames("train").some((name) => name.endsWith("/reward"));
-  const [first, rest] = supervised ? [[LOSS, ...TRAINING_CHARTS], MORE_CHARTS] : [TRAINING_CHARTS, [...MORE_CHARTS, LOSS]];
+  const [first, rest] = RUNS.every(isSupervised) ? [[LOSS, ...TRAINING_CHARTS], MORE_CHARTS] : [TRAINING_CHARTS, [...MORE_CHARTS, LOSS]];
   section.append(chartGrid(first.flatMap((spec) => chartsOf("train", spec))));
   const more = [...rest.flatMap((spec) => chartsOf("train", spec)), ...otherCharts()].filter((one) => one !== null);
   if (more.length === 0) return;
@@ -138,7 +137,7 @@ function trainingSection(section) {
 /** Whatever else was logged, one chart per metric. */
 function otherCharts() {
   const shown = new Set([...EVALUATION_CHARTS, ...TRAINING_CHARTS, ...MORE_CHARTS, LOSS].flatMap((spec) => spec[3].map(([name]) => name)));
-  const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))];
+  const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))].filter((kind) => kind !== "start");
   return kinds.flatMap((kind) =>
     metricNames(kind)
       .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind !== "eval" && name.startsWith("seconds/")))

@@ -56,6 +56,14 @@ function metricNames(kind) {
   return [...new Set(names)].filter((name) => name !== "step" && name !== "time");
 }
 
+/** A value of the run's configuration, which is written with two spaces below its section. */
+function setting(run, section, name) {
+  const block = new RegExp(`^${section}:\\n((?: .*\\n?)+)`, "m").exec(run.config)?.[1] ?? "";
+  return new RegExp(`^  ${name}: (\\S+)`, "m").exec(block)?.[1] ?? null;
+}
+
+const isSupervised = (run) => setting(run, "method", "name") === "sft";
+
 function lastStep(run) {
   const steps = Object.values(run.metrics).flatMap((columns) => columns.step);
   return steps.length ? Math.max(...steps) : null;

@@ -10,7 +10,10 @@ function masthead() {
 function progressOf(run) {
   const step = lastStep(run);
   if (step === null) return ["just started: nothing has been logged yet"];
-  return [run.total_steps ? `step ${step} of ${run.total_steps}` : `step ${step}`];
+  const method = setting(run, "method", "name");
+  const of = run.total_steps ? ` of ${run.total_steps}` : "";
+  const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : ", not finished: --resume continues it") : "";
+  return [...(method ? [method] : []), `step ${step}${of}${ended}`];
 }
 
 function madeOn(run) {
@@ -50,4 +53,7 @@ trainingSection(byId("training"));
 timeSection(byId("time"));
 rolloutsSection(byId("rollouts"));
 setupSection(byId("setup"));
+if (RUNS.every(isSupervised)) {
+  byId("training").querySelector(".lead").textContent = "The model imitates golden tests: its loss should fall, and the log-probability of held-out ones rise.";
+}
 if (location.hash.startsWith("#rollouts?")) byId("rollouts").scrollIntoView();

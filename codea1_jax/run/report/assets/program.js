@@ -1,15 +1,15 @@
 // One program: its reward, its code, the tests that killed it, and the suites written against it.
 
-function programCard(program, open, task) {
+function programCard(program, open, question) {
   const status = statusOf(program);
   const own = meetings(program).filter(({ origin }) => origin !== "sibling");
   const kills = own.filter(({ test }) => isKill(test)).length;
-  const siblings = program.failed_of_siblings?.length ? `, and ${program.failed_of_siblings.length} of other programs' tests` : "";
+  const siblings = program.failed_of_siblings?.length ? `, ${program.failed_of_siblings.length} of others'` : "";
   const body = element("div", { class: "card-body" });
-  const draw = () => body.childNodes.length || body.append(...programBody(program));
+  const draw = () => body.childNodes.length || body.append(...programBody(program, question));
   const card = element(
     "details",
-    { class: `card ${status}`, id: `program-${program.index}`, "data-task": task, open, ontoggle: draw },
+    { class: `card ${status}`, id: `program-${program.index}`, "data-task": question.task, open, ontoggle: draw },
     element(
       "summary",
       {},
@@ -32,19 +32,19 @@ function rewardMeter(reward) {
   return element("span", { class: "card-figure reward" }, element("small", {}, "reward "), figure(reward, "score"), bar);
 }
 
-function programBody(program) {
+function programBody(program, question) {
   const code = program.program
     ? pythonBlock(program.program, `Code of program ${program.index}`)
     : emptyNote("The response held no program.");
   return [
     element("div", { class: "code-column" }, code, textFold("Response as written", program.response)),
-    element("div", { class: "tests-column" }, ...testsColumn(program)),
+    element("div", { class: "tests-column" }, ...testsColumn(program, question)),
   ];
 }
 
-function testsColumn(program) {
+function testsColumn(program, question) {
   const parts = [];
-  const killers = killerTable(program);
+  const killers = killerTable(program, question);
   if (killers) parts.push(element("h5", {}, program.valid ? "Killed by" : "Failed tests"), killers);
   if (program.book?.length) parts.push(element("h5", {}, "Mistake book"), chips(program.book));
   parts.push(element("h5", {}, "Suites written against it"));

@@ -4,7 +4,7 @@ function questionView(run, step, question, matching, openProgram) {
   const hidden = question.programs.length - matching.length;
   const first = matching.find((program) => statusOf(program) === "killed") ?? matching[0];
   const open = matching.some((program) => program.index === openProgram) ? openProgram : first?.index;
-  const cards = matching.map((program) => programCard(program, program.index === open, question.task));
+  const cards = matching.map((program) => programCard(program, program.index === open, question));
   return [
     element(
       "header",
@@ -29,8 +29,23 @@ function questionView(run, step, question, matching, openProgram) {
       element("h4", {}, hidden ? `${matching.length} of ${plural(question.programs.length, "program")} match` : plural(question.programs.length, "program")),
       element("button", { type: "button", onclick: (event) => toggleAll(event.target, cards) }, "Open all"),
     ),
+    element("p", { class: "note" }, [rewardRule(run), sameRewards(question)].filter(Boolean).join(" ")),
     ...cards,
   ];
+}
+
+/** How programs of this run are rewarded, in a sentence; "" where a function of the user's own decides. */
+function rewardRule(run) {
+  const [method, own] = ["method", "rewards"].map((section) => setting(run, section, section === "method" ? "name" : "code"));
+  if (!method || (own && own !== "null")) return "";
+  if (method === "golden") return "A program is rewarded by the share of golden tests that it passes.";
+  const tests = setting(run, "rewards", "pool_tests") === "true" ? "the kept tests of all suites of this question" : "its suites' kept tests";
+  if (setting(run, "rewards", "passing") === "all") return `A program's reward is 1 if it passes the mistake book's tests and ${tests}, else 0.`;
+  return `A program's reward is the mean of two shares that it passes: of the mistake book's tests, and of ${tests}.`;
+}
+
+function sameRewards({ programs }) {
+  return programs.length > 1 && programs.every(({ reward }) => reward === programs[0].reward) ? "All programs here earned the same, so the Code LLM learned nothing from them." : "";
 }
 
 /** Links to the same question at the other steps that the page holds. */

@@ -3,7 +3,7 @@
 // Shown name, name in summary.json, name in an evaluation line, unit, explanation.
 const HEADLINE = [
   [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over the samples of each"],
-  ["test validity", /^test_validity$/, "eval/test_validity", "%", "requested tests that are correct, and not duplicates"],
+  ["test validity", /^test_validity$/, "eval/test_validity", "%", "of suites, as they are rewarded: wrong answers and repeats lower it"],
   ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that kill the wrong program shown"],
   ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
   ["mut@5", /^mut_at_5$/, "eval/mut_at_5", "%", "mutants killed by the correct ones"],
@@ -48,8 +48,8 @@ function facts(run) {
   const last = (name) => column(run, "train", name).values.at(-1);
   const shown = { before_training: "before training", training: "steps and evaluations", total: "total" };
   const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name.replaceAll("_", " "), duration(seconds)]);
-  const step = column(run, "train", "seconds/step").values;
-  if (step.length) pairs.push(["one step", `${figure(step.reduce((sum, value) => sum + value, 0) / step.length, "s")} s`]);
+  const steps = column(run, "train", "seconds/step").values;
+  if (steps.length) pairs.push(["all steps", duration(trainingSeconds(run))], ["median step", `${figure(median(steps), "s")} s`]);
   if (last("book/tests")) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
   return element("dl", { class: "facts" }, ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
@@ -59,22 +59,22 @@ function oneRunTable(run) {
   const rows = HEADLINE.flatMap(([label, , inLine, unit, meaning], i) => {
     if (base[i] === null && final[i] === null) return [];
     const change = base[i] === null || final[i] === null ? null : final[i] - base[i];
-    const chance = change !== null && margin(run, inLine) ? ` ± ${figure(margin(run, inLine), unit)}` : "";
-    return [tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit) + chance)];
+    const chance = change === null ? 0 : margin(run, inLine);
+    const words = signed(change, unit) + (chance ? ` ± ${figure(chance, unit)}` : "");
+    const cells = final.some((value) => value !== null) ? [figure(final[i], unit), words] : [];
+    return [tableRow(label, meaning, [figure(base[i], unit), ...cells], Math.abs(change) < chance)];
   });
-  const seconds = trainingSeconds(run);
-  const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
-  rows.push(tableRow("time of all steps", "without evaluation", "–", time, ""));
   const evaluated = HEADLINE.map(([, , key]) => column(run, "eval", key).steps).find((steps) => steps.length) ?? [];
-  const last = !evaluated.length ? "final" : evaluated.at(-1) ? `after step ${evaluated.at(-1)}` : "not evaluated since the start";
+  const since = final.some((value) => value !== null) ? [evaluated.length ? `after step ${evaluated.at(-1)}` : "final", "change"] : [];
+  const said = since.length ? "Held-out figures in percent; changes in points, with 95% intervals; gray: no clear change." : "Held-out figures in percent. The run has not been evaluated since its start.";
   return element(
     "div",
     { class: "scroll" },
     element(
       "table",
       { class: "figures" },
-      caption(["Held-out figures in percent; changes in points, with 95% intervals.", ...(run.summary.conclusions ?? [])].join(" ")),
-      element("thead", {}, headRow("", "base", last, "change")),
+      caption([said, ...(run.summary.conclusions ?? [])].join(" ")),
+      element("thead", {}, headRow("", "base", ...since)),
       element("tbody", {}, ...rows),
     ),
   );
@@ -89,14 +89,14 @@ function headRow(...labels) {
   return element("tr", {}, ...labels.map((label) => element("th", { scope: "col" }, label)));
 }
 
-function tableRow(label, meaning, base, final, change) {
+/** cells: base and, after an evaluation since, final and change. unclear: whether the change may be chance. */
+function tableRow(label, meaning, cells, unclear) {
+  const classes = [null, "strong", unclear ? null : "change"];
   return element(
     "tr",
     {},
     element("th", { scope: "row" }, label, element("small", {}, meaning)),
-    element("td", {}, base),
-    element("td", { class: "strong" }, final),
-    element("td", { class: "change" }, change),
+    ...cells.map((cell, i) => element("td", { class: classes[i] }, cell)),
   );
 }
 

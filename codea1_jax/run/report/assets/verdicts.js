@@ -43,10 +43,10 @@ function testChip(test) {
   const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
   return element(
     "li",
-    { class: `chip ${kind}` },
+    { class: `chip ${kind}${test.mistaken ? " mistaken" : ""}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
     testCode({ ...test, call: beginningAndEnd(test.call) }),
-    test.mistaken ? element("span", { class: "verdict" }, "invalid: it stated another answer") : null,
+    test.mistaken ? element("small", {}, "stated a wrong answer") : null,
     verdict,
   );
 }
@@ -63,12 +63,12 @@ function testCode(test, task) {
 }
 
 /** The tests that killed a program, each once, with where they came from. */
-function killerTable(program) {
+function killerTable(program, question) {
   const killers = new Map();
   for (const { test, origin, suite } of meetings(program).filter((met) => isKill(met.test))) {
     const key = JSON.stringify([test.call, test.expected, test.verdict]);
     const known = killers.get(key) ?? { test, sources: [] };
-    known.sources.push({ book: "mistake book", sibling: "another program's suite" }[origin] ?? `suite ${suite}`);
+    known.sources.push({ book: "mistake book", sibling: author(question, test) }[origin] ?? `suite ${suite}`);
     killers.set(key, known);
   }
   const rows = [...killers.values()].map(({ test, sources }) =>
@@ -87,6 +87,15 @@ function killerTable(program) {
     { class: "scroll killers", tabindex: 0, role: "region", "aria-label": "Tests that killed this program" },
     element("table", {}, element("thead", {}, headRow("call", "expected", "verdict", "from")), element("tbody", {}, ...rows)),
   );
+}
+
+/** Whose suite a test of a sibling is from. */
+function author({ programs }, { call, expected }) {
+  for (const { index, suites } of programs) {
+    const found = suites.find(({ tests }) => (tests ?? []).some((test) => test.call === call && test.expected === expected));
+    if (found) return `program ${index}, suite ${found.index}`;
+  }
+  return "another program's suite";
 }
 
 function countedSources(sources) {
