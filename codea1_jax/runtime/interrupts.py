@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -83,9 +83,8 @@ class Interrupts:
         if self._pending is not None and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
         if self._pending is None:
-            os.write(
-                sys.__stderr__.fileno(), b"\nsaves and stops at the end of this step; Ctrl-C again stops at once\n"
-            )
+            with suppress(OSError):  # whoever reads it may have got the same signal
+                os.write(2, b"\nsaves and stops at the end of this step; Ctrl-C again stops at once\n")
         self._pending = self._pending or name
 
     def _repeat(self, dropped: Any) -> None:
