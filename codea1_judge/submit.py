@@ -98,13 +98,8 @@ def _by_problem(row: Row, completion: str, limits: Limits) -> Generator[Request[
     execution = job.execution()
     ran = yield execution
     by_call = dict(zip(execution.calls, ran.outcomes, strict=True))
-    cases = []
-    for test in tests:
-        ended = by_call[test.call]
-        verdict = verdict_on(ended, test)
-        told = replace(verdict, detail=verdict.detail or f"the call returned {ended.value}")
-        cases.append(_checked(CheckResult(ran.loaded, told, ran.cpu_seconds)))
-    return program, cases
+    results = [CheckResult(ran.loaded, verdict_on(by_call[test.call], test), ran.cpu_seconds) for test in tests]
+    return program, [_checked(result) for result in results]
 
 
 def _test_of(row: dict[str, Any]) -> str | list[tuple[str, str]]:
@@ -166,7 +161,8 @@ def _runs(samples: list[tuple[str, str]], program: str, limits: Limits, runs_all
 
 def _checked(result: CheckResult) -> dict[str, Any]:
     late = result.verdict.status is Status.TIMED_OUT
-    words = "" if result.passed else f"{result.verdict.status}: {result.verdict.detail}"
+    verdict = result.verdict
+    words = "" if result.passed else f"{verdict.status}: {verdict.detail or f'the call returned {verdict.value}'}"
     ended = ("TimeLimitExceeded", None) if late else ("Finished", int(not result.passed))
     return _case(result.passed, response(*ended, "", words, result.cpu_seconds))
 

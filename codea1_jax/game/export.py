@@ -74,6 +74,8 @@ def _mean(values: Iterable[float | bool]) -> float:
 JUDGED = ("source", "preamble", "atol", "rtol", "seconds", "memory_mb", "checker")
 """What else of a question decides verdicts."""
 
+MAX_RETURNED = 300  # characters that are recorded of what a failed call returned, or of why it did not
+
 Decode = Callable[[Sequence[int]], str]
 
 
@@ -148,10 +150,13 @@ def _verdict_records(
     problem: Problem, tests: Sequence[Test], verdicts: Sequence[Verdict], mistaken: Set[Test] = frozenset()
 ) -> list[dict[str, Any]]:
     """mistaken: those that stated another answer than the one that is shown."""
-    return [
-        _test_record(problem, test) | {"verdict": verdict.status} | ({"mistaken": True} if test in mistaken else {})
-        for test, verdict in zip(tests, verdicts, strict=True)
-    ]
+    records = []
+    for test, verdict in zip(tests, verdicts, strict=True):
+        record: dict[str, Any] = _test_record(problem, test) | {"verdict": verdict.status}
+        if not verdict.passed:
+            record["returned"] = (verdict.value or verdict.detail)[:MAX_RETURNED]
+        records.append(record | ({"mistaken": True} if test in mistaken else {}))
+    return records
 
 
 def _test_record(problem: Problem, test: Test) -> dict[str, str]:

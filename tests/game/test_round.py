@@ -264,9 +264,9 @@ def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
     # in 16ths: gcd 2 + 2 + 3 + 6 + 2, search 2 + 1 + 2 + 4 + 4 + 2, second 8 + 1 + 3 + 2 + 2 + 1 + 1; 24 suites
     assert figures["test/reward"] == pytest.approx((15 + 15 + 18) / 16 / 24)
     assert export.round_metrics(questions, with_tests=False).keys() == {"code/reward", "code/valid"}
-    record = export.question_record(1, questions[0], {"code": str, "test": str})
-    assert record["programs"][1]["suites"][0]["tests"][0] == {"call": "gcd(4, 6)", "expected": "2", "verdict": "failed"}
-    assert record["programs"][1]["suites"][0]["trained"]
+    suite = export.question_record(1, questions[0], {"code": str, "test": str})["programs"][1]["suites"][0]
+    assert suite["tests"][0] == {"call": "gcd(4, 6)", "expected": "2", "verdict": "failed", "returned": "4"}
+    assert suite["trained"]
 
 
 # --- departures and borders, on one small question --------------------------------------------------

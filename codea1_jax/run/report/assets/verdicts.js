@@ -78,6 +78,7 @@ function killerTable(program, question) {
       element("td", {}, element("code", {}, test.call)),
       element("td", {}, element("code", {}, test.expected)),
       element("td", {}, element("span", { class: `verdict ${verdictClass(test.verdict)}` }, test.verdict)),
+      element("td", {}, element("code", {}, test.returned ?? "")),
       element("td", { class: "sources" }, countedSources(sources)),
     ),
   );
@@ -85,7 +86,7 @@ function killerTable(program, question) {
   return element(
     "div",
     { class: "scroll killers", tabindex: 0, role: "region", "aria-label": "Tests that killed this program" },
-    element("table", {}, element("thead", {}, headRow("call", "expected", "verdict", "from")), element("tbody", {}, ...rows)),
+    element("table", {}, element("thead", {}, headRow("call", "expected", "verdict", "returned", "from")), element("tbody", {}, ...rows)),
   );
 }
 
