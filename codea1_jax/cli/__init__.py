@@ -39,14 +39,14 @@ from codea1_jax.runtime.devices import faults_named, shortage_named
 COMMANDS = {
     "init": "write the configuration of a run on your own questions",
     "train": "train both models",
-    "rehearse": "run a preset here in small: start, stop, resume, evaluate, export",
+    "rehearse": "run a scaled-down preset here: start, stop, resume, evaluate, export",
     "checkpoint": "what a run has saved",
     "convert": "write a policy of a run in the Hugging Face format",
     "export": "rollouts and suites for other tools",
     "push": "upload a run's models, and its rollouts, to the Hugging Face Hub",
     "eval": "measure programs and tests on benchmarks",
     "serve": "serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)",
-    "solve": "write programs, and the one that generated tests kill least",
+    "solve": "write programs, and print the one that fails the fewest generated tests",
     "plan": "show whether a run fits some hardware, and how long a step will take",
     "data": "datasets of problems",
     "presets": "list the shipped presets",
@@ -54,7 +54,7 @@ COMMANDS = {
     "reproduce": "train, evaluate and write the paper's tables",
     "sandbox": "the judge by itself",
     "doctor": "check your setup and suggest fixes",
-    "selftest": "prove this machine's attention kernels",
+    "selftest": "test this machine's attention kernels",
 }
 """What each command does, in the order of --help; its module is imported where it is named."""
 

@@ -1,8 +1,9 @@
 """A round as plain data: rollout records for the run directory, metrics, and what each model learns from."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, Response, SuiteRollout
@@ -121,6 +122,8 @@ def _program_record(index: int, program: ProgramRollout, question: QuestionRollo
 
 
 def _suite_record(problem: Problem, index: int, suite: SuiteRollout) -> dict[str, Any]:
+    mistaken = {test.call: test for test in suite.validated.mistaken}
+    stated = {mistaken[t.call]: t.stated for t in reversed(suite.suite.tests) if t.call in mistaken}
     return {
         "index": index,
         "response": suite.response.text,
@@ -132,7 +135,7 @@ def _suite_record(problem: Problem, index: int, suite: SuiteRollout) -> dict[str
         "invalid": suite.validated.invalid,
         "rejected": [{"text": r.text, "reason": r.reason} for r in suite.suite.rejected],
         "trained": suite.trained_on,
-        "tests": _verdict_records(problem, suite.validated.kept, suite.verdicts, suite.validated.mistaken),
+        "tests": _verdict_records(problem, suite.validated.kept, suite.verdicts, stated),
     }
 
 
@@ -147,15 +150,18 @@ def _tokens(response: Response) -> dict[str, int]:
 
 
 def _verdict_records(
-    problem: Problem, tests: Sequence[Test], verdicts: Sequence[Verdict], mistaken: Set[Test] = frozenset()
+    problem: Problem,
+    tests: Sequence[Test],
+    verdicts: Sequence[Verdict],
+    stated: Mapping[Test, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """mistaken: those that stated another answer than the one that is shown."""
+    """stated: by those tests that stated another answer than the one that is shown."""
     records = []
     for test, verdict in zip(tests, verdicts, strict=True):
         record: dict[str, Any] = _test_record(problem, test) | {"verdict": verdict.status}
         if not verdict.passed:
             record["returned"] = (verdict.value or verdict.detail)[:MAX_RETURNED]
-        records.append(record | ({"mistaken": True} if test in mistaken else {}))
+        records.append(record | ({"stated": stated[test]} if test in stated else {}))
     return records
 
 

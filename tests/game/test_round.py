@@ -322,7 +322,7 @@ def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(poo
     assert rewards(pooled) == [1, 1 / 4]
     right, wrong = export.question_record(1, pooled, {"code": str, "test": str})["programs"]
     assert [test["call"] for test in wrong["failed_of_siblings"]] == ["f(1)", "f(2)"]  # f(4) is its own suite's
-    assert right["suites"][0]["tests"][1] == {"call": "f(2)", "expected": "3", "verdict": "passed", "mistaken": True}
+    assert right["suites"][0]["tests"][1] == {"call": "f(2)", "expected": "3", "verdict": "passed", "stated": "0"}
     assert suite_figures(pooled) == suite_figures(own)  # suites are rewarded for their own program alone
     assert pooled.page_after == own.page_after
 

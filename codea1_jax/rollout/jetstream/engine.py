@@ -109,12 +109,7 @@ class JetStreamEngine(engine_api.Engine):
         return DecodeState(new_cache(model, capacity, mesh), prompts, rows, controls, decoder)
 
     def prefill(
-        self,
-        *,
-        params: Params,
-        existing_prefix: None = None,
-        padded_tokens: np.ndarray | jax.Array,
-        true_length: int,
+        self, *, params: Params, existing_prefix: None = None, padded_tokens: np.ndarray | jax.Array, true_length: int
     ) -> Prefix:
         """Runs a right-padded prompt [bucket] of `true_length` tokens.
 

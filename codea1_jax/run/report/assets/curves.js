@@ -1,7 +1,7 @@
 // Which curves there are. Color 0 is the Code LLM's and color 1 the Test LLM's wherever one run is shown alone.
 
 const EVALUATION_CHARTS = [
-  ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", AVERAGE], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
+  ["Code LLM: solved problems", "percent", "%", [["eval/avg_at_n", AVERAGE], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
   ["Test LLM: validity and kill rate", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
   ["Test LLM: five tests per function", "percent", "%", [["eval/pass_at_5", "pass@5"], ["eval/mut_at_5", "mut@5"], ["eval/mul", "Mul"]]],
   ["Held-out golden tests", "log-probability of a token, nats", "", [["eval/heldout_logprob", "log-probability"]]],
@@ -99,7 +99,7 @@ function honestyChart() {
   const curve = (kind, name, label, style) => ({ label, style, ...inPercent(kind, groupColumn(GROUPS[0], kind, name)) });
   const series = [
     curve("eval", "eval/test_validity", "validity, held out", 0),
-    curve("eval", "eval/mul", "Mul, held out", 1),
+    curve("eval", "eval/kill_rate", "kill rate, held out", 1),
     curve("train", "test/reward", "reward in training", 2),
     curve("train", "test/validity", "validity in training", 3),
   ];
@@ -150,7 +150,7 @@ function timeSection(section) {
   const charts = RUNS.flatMap((run) => {
     const series = PHASES.map(([name, label], style) => ({ label, style, ...column(run, "train", name) }));
     const phases = chart({ title: named("Seconds per step, by phase", run), axis: "seconds", unit: "s", stacked: true, series });
-    return [timeline(run, named("The median step", run)), phases];
+    return [timeline(run, named("A step: the median of each phase", run)), phases];
   }).filter((one) => one !== null);
   if (charts.length === 0) section.append(emptyNote("No training step has been timed yet."));
   else section.append(element("div", { class: RUNS.length === 1 ? "charts one-column" : "charts" }, ...charts));

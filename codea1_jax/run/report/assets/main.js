@@ -13,7 +13,9 @@ function progressOf(run) {
   const method = setting(run, "method", "name");
   const of = run.total_steps ? ` of ${run.total_steps}` : "";
   const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : ", not finished: --resume continues it") : "";
-  return [...(method ? [method] : []), `step ${step}${of}${ended}`];
+  const [model, data, seed] = [setting(run, "model", "pretrained"), setting(run, "data", "source"), setting(run, "run", "seed")];
+  const what = method ? [method, model && model !== "null" ? model.split("/").at(-1) : "a model from scratch", data ?? "", `seed ${seed}`] : [];
+  return [...what.filter(Boolean), `step ${step}${of}${ended}`];
 }
 
 function madeOn(run) {
@@ -54,6 +56,6 @@ timeSection(byId("time"));
 rolloutsSection(byId("rollouts"));
 setupSection(byId("setup"));
 if (RUNS.every(isSupervised)) {
-  byId("training").querySelector(".lead").textContent = "The model imitates golden tests: its loss should fall, and the log-probability of held-out ones rise.";
+  byId("training").querySelector(".lead").textContent = "The model imitates golden tests. The log-probability of held-out ones should rise; a step's loss varies with its questions.";
 }
 if (location.hash.startsWith("#rollouts?")) byId("rollouts").scrollIntoView();

@@ -15,7 +15,7 @@ function programCard(program, open, question) {
       {},
       element("span", { class: "card-title" }, `Program ${program.index}`),
       statusBadge(status),
-      element("span", { class: "card-tests" }, own.length ? `${kills} of ${plural(own.length, "test")} failed${siblings}` : ""),
+      element("span", { class: "card-tests" }, own.length ? `failed ${kills} of its ${plural(own.length, "test")}${siblings}` : ""),
       rewardMeter(program.reward),
       element("span", { class: "card-figure" }, element("small", {}, "advantage "), signed(program.advantage, "score")),
     ),
@@ -48,6 +48,9 @@ function testsColumn(program, question) {
   if (killers) parts.push(element("h5", {}, program.valid ? "Killed by" : "Failed tests"), killers);
   if (program.book?.length) parts.push(element("h5", {}, "Mistake book"), chips(program.book));
   parts.push(element("h5", {}, "Suites written against it"));
+  if (program.suites.some(({ tests }) => (tests ?? []).some(({ stated }) => stated !== undefined))) {
+    parts.push(element("p", { class: "note" }, "✓ and ✗ say whether the program passes. A wrong answer has been replaced by the reference's."));
+  }
   if (program.suites.length === 0) parts.push(emptyNote("No suite was written against this program."));
   else if ((program.duplicate_of ?? program.index) !== program.index) parts.push(emptyNote(`The same program as ${program.duplicate_of}, whose suites these are.`));
   parts.push(...program.suites.map(suiteRow), textFold("Prompt of these suites", program.suite_prompt));
@@ -74,7 +77,7 @@ function suiteRow(suite) {
       "header",
       {},
       element("b", {}, `Suite ${suite.index}`),
-      suite.trained ? element("span", { class: "badge trained" }, "learned from") : null,
+      suite.trained ? element("span", { class: "badge trained" }, "in the update") : null,
       ...facts.map(([name, value]) => element("span", { class: "fact" }, element("small", {}, `${name} `), value)),
     ),
     tests.length ? chips(tests) : emptyNote("No test of this suite was kept."),

@@ -29,7 +29,7 @@ function questionView(run, step, question, matching, openProgram) {
       element("h4", {}, hidden ? `${matching.length} of ${plural(question.programs.length, "program")} match` : plural(question.programs.length, "program")),
       element("button", { type: "button", onclick: (event) => toggleAll(event.target, cards) }, "Open all"),
     ),
-    element("p", { class: "note" }, [rewardRule(run), sameRewards(question)].filter(Boolean).join(" ")),
+    element("p", { class: "note" }, [rewardRule(run), suiteRule(run), sameRewards(question)].filter(Boolean).join(" ")),
     ...cards,
   ];
 }
@@ -42,6 +42,12 @@ function rewardRule(run) {
   const tests = setting(run, "rewards", "pool_tests") === "true" ? "the kept tests of all suites of this question" : "its suites' kept tests";
   if (setting(run, "rewards", "passing") === "all") return `A program's reward is 1 if it passes the mistake book's tests and ${tests}, else 0.`;
   return `A program's reward is the mean of two shares that it passes: of the mistake book's tests, and of ${tests}.`;
+}
+
+function suiteRule(run) {
+  const [alpha, size, value, own] = ["alpha", "suite_size", "test_value", "test"].map((name) => setting(run, "rewards", name));
+  if (value !== "paper" || own !== "null" || setting(run, "method", "name") === "golden") return "";
+  return `A suite's is ${alpha} · validity + ${1 - alpha} · difficulty: validity is the smaller of kept / ${size} and 1 − invalid / ${size}, difficulty how much more it makes the program fail than the mistake book does.`;
 }
 
 function sameRewards({ programs }) {

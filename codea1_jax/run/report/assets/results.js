@@ -50,30 +50,38 @@ function facts(run) {
   const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name.replaceAll("_", " "), duration(seconds)]);
   const steps = column(run, "train", "seconds/step").values;
   if (steps.length) pairs.push(["all steps", duration(trainingSeconds(run))], ["median step", `${figure(median(steps), "s")} s`]);
+  const evaluations = column(run, "eval", "seconds/eval").values;
+  if (evaluations.length) pairs.push([plural(evaluations.length, "evaluation"), duration(evaluations.reduce((sum, value) => sum + value, 0))]);
   if (last("book/tests")) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
   return element("dl", { class: "facts" }, ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
 function oneRunTable(run) {
   const [base, final] = [headline(run, "base"), headline(run, "final")];
+  const unclear = [];
   const rows = HEADLINE.flatMap(([label, , inLine, unit, meaning], i) => {
     if (base[i] === null && final[i] === null) return [];
     const change = base[i] === null || final[i] === null ? null : final[i] - base[i];
     const chance = change === null ? 0 : margin(run, inLine);
     const words = signed(change, unit) + (chance ? ` ± ${figure(chance, unit)}` : "");
     const cells = final.some((value) => value !== null) ? [figure(final[i], unit), words] : [];
-    return [tableRow(label, meaning, [figure(base[i], unit), ...cells], Math.abs(change) < chance)];
+    const isUnclear = !chance || Math.abs(change) < chance;
+    if (chance && isUnclear) unclear.push(label);
+    return [tableRow(label, meaning, [figure(base[i], unit), ...cells], isUnclear)];
   });
   const evaluated = HEADLINE.map(([, , key]) => column(run, "eval", key).steps).find((steps) => steps.length) ?? [];
   const since = final.some((value) => value !== null) ? [evaluated.length ? `after step ${evaluated.at(-1)}` : "final", "change"] : [];
-  const said = since.length ? "Held-out figures in percent; changes in points, with 95% intervals; gray: no clear change." : "Held-out figures in percent. The run has not been evaluated since its start.";
+  const every = Number(setting(run, "eval", "every"));
+  const next = every && run.total_steps ? `; the next evaluation is after step ${Math.min(run.total_steps, every * (Math.floor(lastStep(run) / every) + 1))}` : "";
+  const said = since.length ? "Held-out figures in percent; changes in points, with 95% intervals over the questions." : `Held-out figures in percent. The run has not been evaluated since its start${next}.`;
+  const nothing = since.length && unclear.length ? [`No clear change (gray): ${unclear.join(", ")}.`] : [];
   return element(
     "div",
     { class: "scroll" },
     element(
       "table",
       { class: "figures" },
-      caption([said, ...(run.summary.conclusions ?? [])].join(" ")),
+      caption([said, ...(run.summary.conclusions ?? []), ...nothing].join(" ")),
       element("thead", {}, headRow("", "base", ...since)),
       element("tbody", {}, ...rows),
     ),

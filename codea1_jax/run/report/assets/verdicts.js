@@ -40,15 +40,21 @@ function verdictClass(verdict) {
 function testChip(test) {
   const kind = verdictClass(test.verdict);
   const glyph = { passed: "✓", failed: "✗", other: "!" }[kind];
-  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
+  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, outcome(test));
   return element(
     "li",
-    { class: `chip ${kind}${test.mistaken ? " mistaken" : ""}` },
+    { class: `chip ${kind}${test.stated === undefined ? "" : " mistaken"}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
     testCode({ ...test, call: beginningAndEnd(test.call) }),
-    test.mistaken ? element("small", {}, "stated a wrong answer") : null,
+    test.stated === undefined ? null : element("small", {}, "the test said ", element("code", {}, test.stated)),
     verdict,
   );
+}
+
+/** What became of a test's call: what it returned, or how it ended. */
+function outcome({ verdict, returned }) {
+  if (!returned) return verdict;
+  return verdict === "failed" ? `returned ${returned}` : `${verdict}: ${returned}`;
 }
 
 /** A long call without its middle: of a class the last line is what is tested. */
@@ -77,8 +83,7 @@ function killerTable(program, question) {
       {},
       element("td", {}, element("code", {}, test.call)),
       element("td", {}, element("code", {}, test.expected)),
-      element("td", {}, element("span", { class: `verdict ${verdictClass(test.verdict)}` }, test.verdict)),
-      element("td", {}, element("code", {}, test.returned ?? "")),
+      element("td", {}, element("span", { class: `verdict ${verdictClass(test.verdict)}` }, outcome(test))),
       element("td", { class: "sources" }, countedSources(sources)),
     ),
   );
@@ -86,7 +91,7 @@ function killerTable(program, question) {
   return element(
     "div",
     { class: "scroll killers", tabindex: 0, role: "region", "aria-label": "Tests that killed this program" },
-    element("table", {}, element("thead", {}, headRow("call", "expected", "verdict", "returned", "from")), element("tbody", {}, ...rows)),
+    element("table", {}, element("thead", {}, headRow("call", "expected", "the program", "from")), element("tbody", {}, ...rows)),
   );
 }
 
