@@ -7,7 +7,8 @@ const browser = { run: 0, step: null, question: null, program: null, ...FILTERS 
 function rolloutsSection(section) {
   if (RUNS.every((run) => run.rollouts.steps.length === 0)) {
     const none = RUNS.every((run) => run.rollouts.recorded_steps === 0);
-    section.append(emptyNote(none ? "No rollouts are recorded: no step has been played, or the run is supervised." : "The recorded rollouts are too large for this page."));
+    const why = RUNS.every(isSupervised) ? "A supervised run has no rollouts." : "No step has been played yet.";
+    section.append(emptyNote(none ? why : "The recorded rollouts are too large for this page."));
     return;
   }
   browser.run = RUNS.findIndex((run) => run.rollouts.steps.length > 0);

@@ -13,6 +13,8 @@ const TRAINING_CHARTS = [
   ["Tests", "share", "share", [["test/validity", "validity"], ["test/adversarial", "difficulty"]]],
   ["Mistake book", "tests remembered", "count", [["book/tests", "tests"]], { unlessZero: true }],
   ["Response length", "mean tokens", "tokens", bothRoles("response_tokens")],
+  ["Responses cut off", "share", "share", bothRoles("truncated")],
+  ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
   ["KL to the reference policy", "nats per token", "", bothRoles("kl")],
   ["Entropy", "nats per token", "", bothRoles("entropy")],
   ["Gradient norm", "global norm before clipping", "", bothRoles("grad_norm")],
@@ -24,8 +26,6 @@ const TRAINING_CHARTS = [
 const MORE_CHARTS = [
   ["Traffic of the mistake book", "tests per step", "count", [["book/added", "added"], ["book/removed", "removed"]]],
   ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]], { unlessZero: true }],
-  ["Responses cut off", "share", "share", bothRoles("truncated")],
-  ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
   ["Tokens drawn", "tokens per second", "count", sampled("tokens_per_second")],
   ["Useful decoded tokens", "share", "share", sampled("decode_goodput")],
   ["Useful prefilled tokens", "share", "share", sampled("prefill_goodput")],
@@ -34,7 +34,7 @@ const MORE_CHARTS = [
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
 ];
 
-const LOSS = ["Loss", "lower is better", "", bothRoles("loss")];
+const LOSS = ["Loss", RUNS.every(isSupervised) ? "nats per token; lower is better" : "loss", "", bothRoles("loss")];
 
 const PHASES = [
   ["seconds/generate_code", "sample programs"],
@@ -150,7 +150,7 @@ function timeSection(section) {
   const charts = RUNS.flatMap((run) => {
     const series = PHASES.map(([name, label], style) => ({ label, style, ...column(run, "train", name) }));
     const phases = chart({ title: named("Seconds per step, by phase", run), axis: "seconds", unit: "s", stacked: true, series });
-    return [timeline(run, named("A step: the median of each phase", run)), phases];
+    return [timeline(run, named("The medians of a step's phases", run)), phases];
   }).filter((one) => one !== null);
   if (charts.length === 0) section.append(emptyNote("No training step has been timed yet."));
   else section.append(element("div", { class: RUNS.length === 1 ? "charts one-column" : "charts" }, ...charts));

@@ -12,7 +12,7 @@ function progressOf(run) {
   if (step === null) return ["just started: nothing has been logged yet"];
   const method = setting(run, "method", "name");
   const of = run.total_steps ? ` of ${run.total_steps}` : "";
-  const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : ", not finished: --resume continues it") : "";
+  const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : ", not finished: the same command with --resume continues it") : "";
   const [model, data, seed] = [setting(run, "model", "pretrained"), setting(run, "data", "source"), setting(run, "run", "seed")];
   const what = method ? [method, model && model !== "null" ? model.split("/").at(-1) : "a model from scratch", data ?? "", `seed ${seed}`] : [];
   return [...what.filter(Boolean), `step ${step}${of}${ended}`];

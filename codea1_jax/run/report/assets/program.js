@@ -15,7 +15,7 @@ function programCard(program, open, question) {
       {},
       element("span", { class: "card-title" }, `Program ${program.index}`),
       statusBadge(status),
-      element("span", { class: "card-tests" }, own.length ? `failed ${kills} of its ${plural(own.length, "test")}${siblings}` : ""),
+      element("span", { class: "card-tests" }, own.length && program.valid ? `failed ${kills} of its ${plural(own.length, "test")}${siblings}` : ""),
       rewardMeter(program.reward),
       element("span", { class: "card-figure" }, element("small", {}, "advantage "), signed(program.advantage, "score")),
     ),
@@ -45,7 +45,9 @@ function programBody(program, question) {
 function testsColumn(program, question) {
   const parts = [];
   const killers = killerTable(program, question);
-  if (killers) parts.push(element("h5", {}, program.valid ? "Killed by" : "Failed tests"), killers);
+  const reason = program.valid ? undefined : meetings(program).find(({ test }) => test.returned)?.test;
+  if (reason) parts.push(element("p", { class: "note" }, `It does not run: ${outcome(reason)}`));
+  else if (killers) parts.push(element("h5", {}, program.valid ? "Killed by" : "Failed tests"), killers);
   if (program.book?.length) parts.push(element("h5", {}, "Mistake book"), chips(program.book));
   parts.push(element("h5", {}, "Suites written against it"));
   if (program.suites.some(({ tests }) => (tests ?? []).some(({ stated }) => stated !== undefined))) {

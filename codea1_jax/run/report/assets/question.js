@@ -45,9 +45,13 @@ function rewardRule(run) {
 }
 
 function suiteRule(run) {
-  const [alpha, size, value, own] = ["alpha", "suite_size", "test_value", "test"].map((name) => setting(run, "rewards", name));
+  const [alpha, size, value, own, difficulty] = ["alpha", "suite_size", "test_value", "test", "difficulty"].map((name) => setting(run, "rewards", name));
   if (value !== "paper" || own !== "null" || setting(run, "method", "name") === "golden") return "";
-  return `A suite's is ${alpha} · validity + ${1 - alpha} · difficulty: validity is the smaller of kept / ${size} and 1 − invalid / ${size}, difficulty how much more it makes the program fail than the mistake book does.`;
+  const failed = difficulty === "any" ? "1 if a kept test fails the program, else 0" : `the failing tests among ${size}, over ${size}`;
+  return (
+    `A suite's reward is ${alpha} · validity + ${1 - alpha} · difficulty, and 0 for a program that does not run. Validity is the smaller of kept / ${size} and 1 − invalid / ${size}. ` +
+    `Difficulty is ${failed}; where the mistake book has tests, it is half of that, minus half of the share of the book's tests that fail, plus ½.`
+  );
 }
 
 function sameRewards({ programs }) {
@@ -80,7 +84,7 @@ function bookFold(run, step, question) {
   const key = (test) => JSON.stringify([test.call, test.expected]);
   const tests = new Map(moments.flatMap((one) => (one.question.book_before ?? []).map((test) => [key(test), test])));
   const count = question.book_before?.length ?? 0;
-  if (tests.size === 0) return element("p", { class: "note" }, "The mistake book holds nothing for this question at the steps shown here.");
+  if (tests.size === 0) return element("p", { class: "note" }, "The mistake book had no test of this question before the steps shown here.");
   const rows = [...tests.entries()].map(([id, test]) => {
     const cells = moments.map((one) => {
       const entry = (one.question.book_before ?? []).find((other) => key(other) === id);

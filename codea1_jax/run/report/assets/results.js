@@ -4,9 +4,9 @@
 const HEADLINE = [
   [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over the samples of each"],
   ["test validity", /^test_validity$/, "eval/test_validity", "%", "of suites, as they are rewarded: wrong answers and repeats lower it"],
-  ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that kill the wrong program shown"],
+  ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that expose the wrong program they were written for"],
   ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
-  ["mut@5", /^mut_at_5$/, "eval/mut_at_5", "%", "mutants killed by the correct ones"],
+  ["mut@5", /^mut_at_5$/, "eval/mut_at_5", "%", "mutants (variants with a bug) that the correct ones kill"],
   ["Mul", /^mul$/, "eval/mul", "%", "pass@5 × mut@5 / 100"],
 ];
 

@@ -40,7 +40,7 @@ function verdictClass(verdict) {
 function testChip(test) {
   const kind = verdictClass(test.verdict);
   const glyph = { passed: "✓", failed: "✗", other: "!" }[kind];
-  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, outcome(test));
+  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict === "failed" ? outcome(test) : test.verdict);
   return element(
     "li",
     { class: `chip ${kind}${test.stated === undefined ? "" : " mistaken"}` },
@@ -54,6 +54,7 @@ function testChip(test) {
 /** What became of a test's call: what it returned, or how it ended. */
 function outcome({ verdict, returned }) {
   if (!returned) return verdict;
+  if (returned.length > 120) returned = `${returned.slice(0, 120)}…`;
   return verdict === "failed" ? `returned ${returned}` : `${verdict}: ${returned}`;
 }
 
