@@ -95,7 +95,7 @@ def test_held_out_figures_are_those_by_hand(pool):
     assert heldout.answers[STREAM] == {"3\n": "[6]", "9\n": "[18]", "10\n": "[9]"}
     code = heldout_code(RecordedPlayer(PROGRAMS), pool, heldout, 2, ())
     assert code["eval/avg_at_n"] == 50
-    tests = heldout_tests(TextPlayer(respond), pool, heldout, 1, 2, ())
+    tests, _ = heldout_tests(TextPlayer(respond), pool, heldout, 1, 2, ())
     # One of each suite's two tests is wrong, and the right one kills the mutant that is shown.
     assert (tests["eval/test_validity"], tests["eval/kill_rate"]) == (50, 100)
     # In five rounds the right test comes once and the wrong one once: 9 tells `>=` apart, and 3 * x as well.
@@ -126,7 +126,8 @@ def test_trees_are_evaluated_as_lists(pool, tmp_path):
     results = evaluate_code(benchmark, RecordedPlayer(programs), 2, pool, Journal(tmp_path / "code", {}), silent)
     assert results["benchmarks"]["mine"]["avg_at_n"]["value"] == 50
     assert heldout_code(RecordedPlayer(programs), pool, prepare([TREE], pool), 2, ())["eval/avg_at_n"] == 50
-    tests = heldout_tests(RecordedPlayer(tests_of={"depth": TREE.golden_tests}), pool, prepare([TREE], pool), 1, 2, ())
+    written = RecordedPlayer(tests_of={"depth": TREE.golden_tests})
+    tests, _ = heldout_tests(written, pool, prepare([TREE], pool), 1, 2, ())
     assert (tests["eval/pass_at_5"], tests["eval/mut_at_5"]) == (40, 100)
 
 

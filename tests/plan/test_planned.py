@@ -50,7 +50,7 @@ def test_the_readme_s_memory_is_that_of_the_plans():
     head, _, *rows = re.findall(
         r"^\|.*\|$", (ROOT / "README.md").read_text().partition("GiB per chip")[2], re.MULTILINE
     )
-    kinds = [cell.split(",")[0].strip() for cell in head.split("|")[2:-1]]
+    kinds = [cell.split(":")[0].strip() for cell in head.split("|")[2:-1]]
     plans = read_plans().plans
     for row in rows:
         model, *cells = (cell.strip() for cell in row.split("|")[1:-1])

@@ -23,11 +23,7 @@ def line(programs: tuple[float, float, float], tests: tuple[float, float, float]
         ((15.1, 12.1, 18.1), (10.0, 6.0, 14.0), "The programs are correct less often: -5.1 ± 5.0 points."),
         ((10.0, 7.0, 13.0), (14.9, 10.9, 18.9), f"{UNKNOWN}: "),
         ((25.0, 0.0, 50.0), (25.0, 0.0, 50.0), f"{UNKNOWN}: "),
-        (
-            (0.0, 0.0, 0.0),
-            (0.0, 0.0, 0.0),
-            "None of the programs is correct, before training or after: ",
-        ),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "None of the programs is correct, before training or after: "),
         # one held-out question
         ((25.0, 25.0, 25.0), (0.0, 0.0, 0.0), f"{UNKNOWN}: -25.0 points."),
     ],
