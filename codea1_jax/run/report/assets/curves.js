@@ -104,7 +104,7 @@ function honestyChart() {
     curve("train", "test/validity", "validity in training", 3),
   ];
   if ([series[0], series[2]].some((one) => one.steps.length === 0)) return null;
-  return chart({ title: "Is the Test LLM honest?", axis: "percent", unit: "%", smooth: true, series });
+  return chart({ title: "Is the Test LLM honest?", axis: "percent; the held-out figures should rise with the reward", unit: "%", smooth: true, series });
 }
 
 /** Evaluations are logged in percent, training as shares. */

@@ -70,8 +70,8 @@ function suiteRow(suite) {
     ["difficulty", figure(suite.adversarial, "score")],
     ["advantage", signed(suite.advantage, "score")],
   ];
-  if (suite.invalid) facts.push(["invalid", String(suite.invalid)]);
   const tests = suite.tests ?? [];
+  facts.push(["kept", String(tests.length)], ["invalid", String(suite.invalid ?? 0)]);
   return element(
     "section",
     { class: "suite", "aria-label": `Suite ${suite.index}` },
