@@ -68,10 +68,7 @@ def row_uniforms(keys: UInt32[Array, "*rows 2"], positions: Int[Array, "*rows"])
 
 
 def draw_tokens(
-    logits: Float[Array, "*rows vocab"],
-    uniforms: Float[Array, "*rows"],
-    kind: SamplingKind,
-    controls: Controls,
+    logits: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"], kind: SamplingKind, controls: Controls
 ) -> tuple[Int[Array, "*rows"], Float[Array, "*rows"]]:
     """Tokens, and their log-softmax at the sampling temperature over the whole vocabulary (float32)."""
     scaled = logits.astype(jnp.float32) / _per_row(controls.temperature, logits)[..., None]

@@ -12,6 +12,8 @@ import math
 import os
 import platform
 import secrets
+import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -120,12 +122,12 @@ def _start_wandb(run_dir: Path, project: str, *, resumed: bool) -> Any:
 
 
 def versions() -> dict[str, Any]:
-    devices = Counter(device.device_kind for device in jax.devices())
     return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "python": platform.python_version(),
         "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "platform": platform.platform(),
         "processor_cores": os.cpu_count(),
         "processes": jax.process_count(),
-        "devices": dict(devices),
+        "devices": dict(Counter(device.device_kind for device in jax.devices())),
     }

@@ -123,6 +123,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
 
 def test_versions_name_python_the_packages_and_the_devices() -> None:
     versions = telemetry.versions()
+    assert versions["command"].split()[0] == Path(sys.argv[0]).name
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     assert versions["packages"]["jax"] == jax.__version__
     assert {"codea1-jax", "flax", "numpy"} <= versions["packages"].keys()

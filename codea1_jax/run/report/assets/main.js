@@ -12,10 +12,15 @@ function progressOf(run) {
   if (step === null) return ["just started: nothing has been logged yet"];
   const method = setting(run, "method", "name");
   const of = run.total_steps ? ` of ${run.total_steps}` : "";
-  const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : ", not finished: the same command with --resume continues it") : "";
+  const ended = run.total_steps ? (run.summary.seconds ? ", finished" : DATA.live ? "" : unfinished(run)) : "";
   const [model, data, seed] = [setting(run, "model", "pretrained"), setting(run, "data", "source"), setting(run, "run", "seed")];
   const what = method ? [method, model && model !== "null" ? model.split("/").at(-1) : "a model from scratch", data ?? "", `seed ${seed}`] : [];
   return [...what.filter(Boolean), `step ${step}${of}${ended}`];
+}
+
+function unfinished({ versions }) {
+  const command = (versions.command ?? "").replace(/ --resume\b/, "");
+  return `, not finished; to continue: ${command ? `${command} --resume` : "the same command with --resume"}`;
 }
 
 function madeOn(run) {
