@@ -67,8 +67,8 @@ class SuiteRollout:
 class ProgramRollout:
     """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's.
 
-    faced: what counts for its reward beside the book, suite by suite or, where siblings' tests count, all at once.
-    faced, reward, advantage: unknown until the whole group is judged.
+    faced: the tests that count for its reward in addition to the book's, per suite, or in one mapping where those of
+    siblings count. faced, reward, advantage: unknown until the whole group is judged.
     """
 
     response: Response

@@ -84,7 +84,7 @@ class Interrupts:
             signal.default_int_handler(number, frame)
         if self._pending is None:
             with suppress(OSError):  # whoever reads it may have got the same signal
-                os.write(2, b"\nsaves and stops at the end of this step; Ctrl-C again stops at once\n")
+                os.write(2, b"\nsaving and stopping as soon as possible; Ctrl-C again stops at once\n")
         self._pending = self._pending or name
 
     def _repeat(self, dropped: Any) -> None:

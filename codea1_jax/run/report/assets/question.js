@@ -39,9 +39,11 @@ function rewardRule(run) {
   const [method, own] = ["method", "rewards"].map((section) => setting(run, section, section === "method" ? "name" : "code"));
   if (!method || (own && own !== "null")) return "";
   if (method === "golden") return "A program is rewarded by the share of golden tests that it passes.";
-  const tests = setting(run, "rewards", "pool_tests") === "true" ? "the kept tests of all suites of this question" : "its suites' kept tests";
-  if (setting(run, "rewards", "passing") === "all") return `A program's reward is 1 if it passes the mistake book's tests and ${tests}, else 0.`;
-  return `A program's reward is the mean of two shares that it passes: of the mistake book's tests, and of ${tests}.`;
+  const pooled = setting(run, "rewards", "pool_tests") === "true";
+  const tests = pooled ? "the kept tests of all suites of this question" : "its suites' kept tests";
+  if (setting(run, "rewards", "passing") !== "all") return `A program's reward is the mean of two shares that it passes, where there are such tests: of the mistake book's, and of ${tests}.`;
+  if (pooled) return `A program's reward is 1 if it passes the mistake book's tests and ${tests}, else 0.`;
+  return "A program's reward is the share of its suites whose kept tests it all passes, and 0 if it fails a test of the mistake book.";
 }
 
 function suiteRule(run) {
