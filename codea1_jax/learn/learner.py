@@ -117,7 +117,8 @@ class Learner:
         computed = []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
-            state, norm = self._apply(state, gradient, rate)
+            teaches = self.objective.teaches(mini)
+            state, norm = self._apply(state, gradient, rate) if teaches else (state, np.float32(0))
             computed.append((sums, norm))
         state = replace(state, step=state.step + 1)
         all_sums, norms = zip(*jax.device_get(computed), strict=True)

@@ -70,6 +70,11 @@ class GRPO:
         """Whether the token mean is over it too: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""
         return not (trajectory.truncated and self.config.mask_truncated)
 
+    def teaches(self, groups: Groups) -> bool:
+        """Whether the loss of a mini-batch has a gradient. Without one AdamW's momentum alone would move the policy."""
+        always = self.kl or self.config.entropy_coef != 0
+        return any(always or t.advantage != 0 for t in _trajectories(chain.from_iterable(self.computed(groups))))
+
     def normalizer(self, groups: Groups) -> float:
         """The response tokens of the mini-batch, at least 1; a constant one gives every response the same number.
 
@@ -143,6 +148,9 @@ class CrossEntropy:
 
     def computed(self, groups: Groups) -> Groups:
         return groups
+
+    def teaches(self, groups: Groups) -> bool:
+        return True
 
     def normalizer(self, groups: Groups) -> float:
         return float(sum(sum(as_example(item).weights) for item in chain.from_iterable(groups)))
