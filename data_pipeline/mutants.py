@@ -12,23 +12,16 @@ from typing import Any
 
 from sandbox.syntax import parse_module
 
+_EACH_OTHER = (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.And, ast.Or)
 _OTHERS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
     ast.Gt: (ast.GtE, ast.LtE),
     ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-    ast.Add: (ast.Sub,),
-    ast.Sub: (ast.Add,),
     ast.Mult: (ast.Add,),
-    ast.Div: (ast.Mult,),
-    ast.FloorDiv: (ast.Mult,),
+    **dict.fromkeys((ast.Div, ast.FloorDiv), (ast.Mult,)),
     ast.Mod: (ast.FloorDiv,),
-    ast.And: (ast.Or,),
-    ast.Or: (ast.And,),
+    **{old: (new,) for pair in _EACH_OTHER for old, new in (pair, pair[::-1])},
 }
 _OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sum": "len", "len": "sum"}
 

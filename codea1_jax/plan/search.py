@@ -34,10 +34,10 @@ COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
 LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
 SPARE = 0.6 * GIB
-# Of a CPU, measured: bytes of a process with its libraries; of the programs that it compiles, for each layer; what XLA
+# Of a CPU, measured: bytes of a process, its libraries and what compiling leaves; of programs, for each layer; what XLA
 # holds besides the layers that it brings to the sampler, as a share of them; its copies of pages, of a chunk's logits
-# and, without recomputation, of what a backward pass keeps.
-HOST_PROCESS, HOST_PROGRAMS, HOST_MERGED, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 6e8, 1.4e7, 0.4, 2.0, 4.0, 2.0
+# (learning copies the embeddings too) and, without recomputation, of what a backward pass keeps.
+HOST_PROCESS, HOST_PROGRAMS, HOST_MERGED, HOST_PAGES, HOST_LOGITS, HOST_LAYERS = 1.1e9, 1.4e7, 0.4, 2.0, 4.0, 2.0
 USED = 0.97  # of the memory: what the compiler adds is not known before
 PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
 Reload = Callable[[Sequence[str]], Config]
@@ -172,7 +172,7 @@ def learning_memory(run: PlannedRun) -> float:
 
 
 def host_memory(run: PlannedRun) -> float:
-    """Bytes that a run's process takes at most on a CPU, whatever it is at: sampling, or learning."""
+    """Bytes that a run's process takes at most on a CPU, sampling or learning in float32; there XLA widens bfloat16."""
     phases = []
     for load in sampling_loads(run.config):
         own, capacity = run.for_policy(load.policy), run.capacity(load)
@@ -182,8 +182,8 @@ def host_memory(run: PlannedRun) -> float:
     for policy in training_loads(run.config):
         own, packing = run.for_policy(policy), run.config.learners[policy].packing
         kept = _kept_for_backward(own) * (1 if own.settings.remat == "full" else HOST_LAYERS)
-        logits = HOST_LOGITS * 4 * min(packing.logit_chunk, packing.micro_batch_tokens) * own.model.vocab_size
-        phases.append(own.master_bytes + kept + logits)
+        copies = HOST_LOGITS * min(packing.logit_chunk, packing.micro_batch_tokens) + own.model.hidden_size
+        phases.append(own.master_bytes + kept + 4 * copies * own.model.vocab_size)
     programs = HOST_PROGRAMS * max(shape.num_layers for shape in run.shapes.values())
     return HOST_PROCESS + programs + resident(run) + max(phases)
 
