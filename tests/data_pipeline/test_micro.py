@@ -17,10 +17,7 @@ CONDITIONS: list[tuple[str, Callable[..., bool]]] = [
     (r"(?:at least|no less than) (\S+)|(\S+) or more", lambda x, a: x >= a),
     (r"(?:at most|no more than) (\S+)|(\S+) or less", lambda x, a: x <= a),
     (r"between (\S+) and (\S+) inclusive|from (\S+) to (\S+)", lambda x, a, b: x in range(a, b + 1)),
-    (
-        r"between (\S+) and (\S+) exclusive|strictly between (\S+) and (\S+)",
-        lambda x, a, b: x in range(a + 1, b),
-    ),
+    (r"between (\S+) and (\S+) exclusive|strictly between (\S+) and (\S+)", lambda x, a, b: x in range(a + 1, b)),
     (r"even", lambda x: x & 1 == 0),
     (r"odd", lambda x: x & 1 == 1),
 ]
@@ -186,17 +183,7 @@ def test_a_forgotten_empty_case_raises_for_the_largest(train):
 
 def test_every_family_condition_and_reduction_occurs(train):
     text = "\n".join(problem.question for problem in train)
-    for words in (
-        "f(x)",
-        "f(x, y)",
-        "f(xs)",
-        "even",
-        "odd",
-        "inclusive",
-        "exclusive",
-        "strictly",
-        *REDUCTIONS,
-    ):
+    for words in ("f(x)", "f(x, y)", "f(xs)", "even", "odd", "inclusive", "exclusive", "strictly", *REDUCTIONS):
         assert words in text
 
 

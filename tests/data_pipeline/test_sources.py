@@ -104,11 +104,7 @@ def test_a_row_of_the_authors_own_training_set_is_read_with_its_description(tmp_
     assert problem.question == "Add two numbers, as in add(1, 2) == 3.\n\ndef add(a, b=0):"
     assert problem.described == "Add two numbers.\n\ndef add(a, b=0):"
     assert json.loads(problem.prompt) == AUTHORS_ROW["prompt"]
-    assert problem.golden_tests == (
-        "assert add(1, 2) == 3",
-        "assert add(1) == 1",
-        "assert add(4, 4) == 8",
-    )
+    assert problem.golden_tests == ("assert add(1, 2) == 3", "assert add(1) == 1", "assert add(4, 4) == 8")
     inside = {**AUTHORS_ROW, "clean_description": None, "problem": "Add."}
     inside["extra_info"] = {"question_id": "K7", "clean_description": "Sum."}
     (problem,) = kodcode.AUTHORS_FORMAT.read([inside]).problems
@@ -213,11 +209,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     )
     loaded = read(path)
     assert [problem.id for problem in loaded.problems] == ["mine/1", "mine/2", "mine/4"]
-    assert [problem.golden_tests for problem in loaded.problems] == [
-        ("assert f(2) == 4",),
-        (),
-        ("assert f(1) == 2",),
-    ]
+    assert [problem.golden_tests for problem in loaded.problems] == [("assert f(2) == 4",), (), ("assert f(1) == 2",)]
     refused = reasons(loaded)
     assert list(refused) == ["row 2", "row 3", "mine/3", "mine/5"]
     assert refused["row 2"].startswith("not JSON: Expecting property name")
@@ -255,10 +247,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
             {"test": "assert f(1) == 0.5", "atol": 0.01, "rtol": None},
             "assert f(1) == pytest.approx(0.5, rel=0.0, abs=0.01)",
         ),
-        (
-            {"test": "assert abs(f(1) - 0.5) < 0.1", "rtol": 0.2},
-            "assert f(1) == pytest.approx(0.5, rel=0.2, abs=0.0)",
-        ),
+        ({"test": "assert abs(f(1) - 0.5) < 0.1", "rtol": 0.2}, "assert f(1) == pytest.approx(0.5, rel=0.2, abs=0.0)"),
     ],
 )
 def test_a_tolerance_of_a_test_is_read_and_written_again_as_it_is(tmp_path, test, line):
@@ -376,10 +365,7 @@ def test_the_share_that_is_held_out_is_a_share_of_the_solutions_and_what_is_not_
     [
         ("assert deep([1]) == 1\nassert deep(wrap(2)) == 2", "deep"),
         ("from math import isclose\nx = wrap(1)\nassert isclose(deep(x), 1)", "deep"),
-        (
-            "def test_a():\n    def own(y):\n        return y\n    assert own(deep(1)) == deep(sorted([1])[0])",
-            "deep",
-        ),
+        ("def test_a():\n    def own(y):\n        return y\n    assert own(deep(1)) == deep(sorted([1])[0])", "deep"),
         ("from solution import Tree\nt = Tree(3)\nt.add(4)\nassert t.sum() == 7", "Tree"),
         ("class T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(deep(wrap(1)), 1)", "deep"),
         ("assert deep(1) == flat(1)", None),
