@@ -81,6 +81,9 @@ def test_shared_credit_is_not_raised_without_finding_more(pool):
     assert earned(respelled, keeps) == [1, 1], "spellings of one input count once"
     assert sum(earned(f"{adds}\n{keeps}", f"{adds}\n{keeps}")) == sum(earned(adds, keeps)), "the sum is what is found"
     assert earned(suite("f(1, 2) == [3, 2]"), keeps) == [0, 1], "nor does a wrong answer earn"
+    texts = [[f"éé\n{adds}", adds]]
+    (program,) = played(pool, [RIGHT], texts, problem, test_value="shared", only_right=True).programs
+    assert program.suites[0].advantage < program.suites[1].advantage, "unprintable characters cost"
 
 
 ATTACKS = yaml.safe_load(Path(__file__).with_name("attacks_on_rewards.yaml").read_text())

@@ -333,6 +333,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
         lambda: Sampling(0),
         lambda: Sampling(1, temperature=-1.0),
         lambda: Sampling(1, top_p=0.0),
+        lambda: Sampling(1, top_p=1.1),
         lambda: Sampling(1, top_k=-1),
         lambda: Request((), (0,), 1),
         lambda: Request((1,), (0,), 0),
