@@ -1,5 +1,5 @@
 """One policy's updates, as jitted phases over packed rows: log-probabilities under the old policy and the reference,
-then for every mini-batch the gradient, accumulated over micro-batches, and one AdamW update.
+then for every mini-batch the gradient, accumulated over micro-batches, and one AdamW update if there is a gradient.
 
 Token losses are summed and divided by the mini-batch's normalizer, so neither packing nor micro-batches change the
 loss. Until a step's first update the policy *is* the old one: the first mini-batch's ratios are 1, without a pass.

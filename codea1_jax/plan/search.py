@@ -172,7 +172,7 @@ def learning_memory(run: PlannedRun) -> float:
 
 
 def host_memory(run: PlannedRun) -> float:
-    """Bytes that a run's process takes at most on a CPU, sampling or learning in float32; there XLA widens bfloat16."""
+    """Bytes that a run's process takes at most on a CPU, in float32: what XLA adds to widen bfloat16 is left out."""
     phases = []
     for load in sampling_loads(run.config):
         own, capacity = run.for_policy(load.policy), run.capacity(load)
@@ -182,8 +182,8 @@ def host_memory(run: PlannedRun) -> float:
     for policy in training_loads(run.config):
         own, packing = run.for_policy(policy), run.config.learners[policy].packing
         kept = _kept_for_backward(own) * (1 if own.settings.remat == "full" else HOST_LAYERS)
-        copies = HOST_LOGITS * min(packing.logit_chunk, packing.micro_batch_tokens) + own.model.hidden_size
-        phases.append(own.master_bytes + kept + 4 * copies * own.model.vocab_size)
+        per_token_id = HOST_LOGITS * min(packing.logit_chunk, packing.micro_batch_tokens) + own.model.hidden_size
+        phases.append(own.master_bytes + kept + 4 * per_token_id * own.model.vocab_size)
     programs = HOST_PROGRAMS * max(shape.num_layers for shape in run.shapes.values())
     return HOST_PROCESS + programs + resident(run) + max(phases)
 
