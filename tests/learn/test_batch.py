@@ -17,11 +17,7 @@ EXAMPLES = st.lists(
     ),
     max_size=12,
 )
-CONFIGS = st.builds(
-    PackingConfig,
-    row_length=st.integers(2, 40),
-    micro_batch_tokens=st.integers(2, 120),
-)
+CONFIGS = st.builds(PackingConfig, row_length=st.integers(2, 40), micro_batch_tokens=st.integers(2, 120))
 
 
 def unpack(batches):
@@ -107,10 +103,17 @@ def test_a_shared_prompt_is_computed_once_in_a_row_and_again_only_where_it_is_fu
     assert segments == [(1 + 4, 40 + 4 * 24)] * 3
 
 
+def test_long_sequences_find_their_rows_before_short_ones():
+    examples = [Example([length] * length, [2], [1.0]) for length in (2, 4, 6, 8)]
+    (batch,) = pack(examples, PackingConfig(row_length=10, micro_batch_tokens=20))
+    assert batch.segment_ids.all()  # both rows are full
+
+
 def test_the_parts_of_a_micro_batch_have_alike_much_to_attend_to():
     rng = np.random.default_rng(0)
     examples = [Example([number] * 64, [2] * n, [1.0] * n) for number, n in enumerate(rng.integers(20, 960, 256))]
     batches = pack(examples, PackingConfig(row_length=1024, micro_batch_tokens=1024), batch_shards=8)
+    assert sum(batch.mask.sum() for batch in batches) == sum(len(example.learned) for example in examples)
     pairs = [
         [sum(n * (n + 1) // 2 for n in np.bincount(row[row > 0])) for row in batch.parents] for batch in batches[:-1]
     ]

@@ -48,7 +48,7 @@ SWAPS = "def f(x, k, sep=','):\n    return sep.join(x) * k"
 @pytest.mark.parametrize(
     ("program", "groups"),
     [
-        (GOES_THROUGH, [["f('ab')", "f(['a', 'b'])", "f({'a': 1, 'b': 1})", "f({'a': 3, 'b': 2}.keys())"]]),
+        (GOES_THROUGH, [["f('ab')", "f(['a', 'b'])", "f(x={'a': 1, 'b': 1})", "f({'a': 3, 'b': 2}.keys())"]]),
         (GOES_THROUGH, [["f({'a': 3, 'b': 2})", "f({'a': None, 'b': [2]})", "f(dict(a=2, b=3))"]]),
         (GOES_THROUGH, [["f(['ab', 'c'])", "f([['a', 'b'], 'c'])", "f(('ab', ['c']))"], ["f(['a', 'bc'])"]]),
         (GOES_THROUGH, [["f(['ab', 'c'])", "f([{'a': 1, 'b': 2}, 'c'])", "f([dict(a=2, b=1), ('c',)])"]]),
