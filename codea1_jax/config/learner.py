@@ -46,6 +46,10 @@ class GRPOConfig(Section):
         default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
     )
     mini_batch_questions: int = Field(default=128, ge=1, description="questions per optimizer update")
+    skip_zero_advantage: bool = Field(
+        default=False,
+        description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0",
+    )
 
     @model_validator(mode="after")
     def _is_bounded_above(self) -> "GRPOConfig":

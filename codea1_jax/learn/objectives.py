@@ -46,7 +46,8 @@ class GRPO:
     @property
     def traced(self) -> "GRPO":
         """The same to whoever compiles: objectives that differ in what the host computes alone are equal."""
-        return GRPO(self.config.model_copy(update={"mini_batch_questions": 1}), own_reference=self.own_reference)
+        config = self.config.model_copy(update={"mini_batch_questions": 1, "skip_zero_advantage": False})
+        return GRPO(config, own_reference=self.own_reference)
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
         """Those of each optimizer update: `mini_batch_questions` questions, in the last perhaps fewer.
@@ -59,9 +60,10 @@ class GRPO:
         return [groups[start : start + size] for start in range(0, len(groups), size)]
 
     def computed(self, groups: Groups) -> Groups:
-        """All that count in the token mean; without a KL term only those with an advantage: others teach nothing."""
+        """All that count in the token mean; with skip_zero_advantage only those with an advantage."""
+        skip = self.config.skip_zero_advantage
         return [
-            [t for t in _trajectories(group) if self._counts(t) and (self.kl or t.advantage != 0)] for group in groups
+            [t for t in _trajectories(group) if self._counts(t) and (t.advantage != 0 or not skip)] for group in groups
         ]
 
     def _counts(self, trajectory: Trajectory) -> bool:
@@ -70,7 +72,8 @@ class GRPO:
 
     def teaches(self, groups: Groups) -> bool:
         """Whether the loss of a mini-batch has a gradient. Without one AdamW's momentum alone would move the policy."""
-        return any(self.computed(groups))
+        always = self.kl or self.config.entropy_coef != 0
+        return any(always or t.advantage != 0 for t in _trajectories(chain.from_iterable(self.computed(groups))))
 
     def normalizer(self, groups: Groups) -> float:
         """The response tokens of the mini-batch, at least 1; a constant one gives every response the same number.

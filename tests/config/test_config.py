@@ -187,7 +187,7 @@ def test_no_departure_is_on_by_default():
     for grpo in (config.code.grpo, config.test.grpo):
         assert (grpo.loss, grpo.ratio, grpo.normalizer) == ("clipped", "token", "tokens")
         assert (grpo.importance, grpo.importance_cap, grpo.importance_floor) == ("token", None, 0.0)
-        assert not grpo.mask_truncated
+        assert not grpo.mask_truncated and not grpo.skip_zero_advantage
     assert (config.method.name, config.rewards.passing, config.rewards.test_value) == ("a1", "fraction", "paper")
     assert not config.rollout.share_programs and not config.train.refill and not config.rewards.only_right
 

@@ -32,8 +32,8 @@ OBJECTIVES = {
     "DAPO": (
         "train.refill=2",
         "rewards={advantages: rloo, test_value: mutation, only_right: true}",
-        "code.grpo={mask_truncated: true, kl_coef: 0}",
-        "test.grpo={mask_truncated: true, kl_coef: 0}",
+        "code.grpo={mask_truncated: true, skip_zero_advantage: true, kl_coef: 0}",
+        "test.grpo={mask_truncated: true, skip_zero_advantage: true, kl_coef: 0}",
     ),
     "Dr. GRPO": ("rewards.advantages=centred", "code.grpo.normalizer=constant", "test.grpo.normalizer=constant"),
 }
