@@ -122,8 +122,7 @@ def test_the_parts_of_a_micro_batch_have_alike_much_to_attend_to():
 
 
 def test_a_row_of_many_short_responses_to_one_prompt_has_room_for_their_targets():
-    examples = [Example([5], [2], [1.0]) for _ in range(30)]
-    batches = pack(examples, PackingConfig(row_length=8, micro_batch_tokens=8))
+    batches = pack([Example([5], [2], [1.0])] * 30, PackingConfig(row_length=8, micro_batch_tokens=8))
     assert sum(batch.mask.sum() for batch in batches) == 30
     assert all(batch.targets.shape[1] <= 8 for batch in batches)
 
