@@ -17,6 +17,7 @@ from codea1_jax.rollout.requests import Sampling
 
 # The vocabulary is summed in pieces of this many tokens (a TPU's lanes), then the pieces are summed.
 _PIECE = 128
+_SEARCHED = 64  # pieces that are searched for a threshold before all are
 # Bits of floats from 0 to 1, which are below 2^30, order as the floats do. A pass over the vocabulary finds three of a
 # threshold's bits: reading the weights takes longer than comparing them with seven numbers.
 _PASS_BITS, _PASSES = 3, 10
@@ -75,17 +76,23 @@ def draw_tokens(
     top = jnp.max(scaled, axis=-1, keepdims=True)
     weights = jnp.exp(scaled - top)
     if kind is SamplingKind.GREEDY:
-        tokens = jnp.argmax(scaled, axis=-1)
+        tokens = _argmax(scaled, top)
     else:
         allowed = weights
         if kind is SamplingKind.FILTERED:
             allowed = keep_top_p(keep_top_k(weights, controls.top_k), controls.top_p)
         tokens = invert_cumulative(allowed, uniforms)
         if kind is SamplingKind.FILTERED:  # of tokens that tie, a greedy row takes the first
-            tokens = jnp.where(_per_row(controls.top_k == 1, logits), jnp.argmax(scaled, axis=-1), tokens)
+            tokens = jnp.where(_per_row(controls.top_k == 1, logits), _argmax(scaled, top), tokens)
     chosen = jnp.take_along_axis(scaled, tokens[..., None], axis=-1)
     logprobs = chosen - top - jnp.log(jnp.sum(weights, axis=-1, keepdims=True))
     return tokens.astype(jnp.int32), logprobs[..., 0]
+
+
+def _argmax(values: Float[Array, "*rows vocab"], top: Float[Array, "*rows 1"]) -> Int[Array, "*rows"]:
+    """Where the first of the largest values is, which are `top`: XLA for CPU computes an `argmax` number by number."""
+    places = jax.lax.broadcasted_iota(jnp.float32, values.shape, values.ndim - 1)  # exact: they are below 2^24
+    return -jnp.max(jnp.where(values == top, -places, 1 - values.shape[-1]), axis=-1).astype(jnp.int32)
 
 
 def _per_row(control: Array, values: Array) -> Array:
@@ -107,10 +114,32 @@ def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows
 def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array) -> Array:
     """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `goal`.
 
-    Other rows than the filtered ones keep all; if there are none, the weights are not looked at. That is a loop that
-    ends at once, not a `lax.cond`, whose branches XLA does not split: every device would filter the rows of all.
+    Other rows than the filtered ones keep all. The pieces with the largest weights are searched alone, which is enough
+    for rows in which those that exceed all other pieces' weights reach the goal: nearly always, with real models.
     """
-    some = jnp.any(filtered)
+    low, left = jnp.zeros(goal.shape, jnp.int32), filtered
+    if weights.shape[-1] > _SEARCHED * _PIECE:
+        pieces = _in_pieces(weights)
+        largest = jnp.max(pieces, axis=-1)
+        numbers = jnp.argsort(largest, axis=-1, descending=True)[..., : _SEARCHED + 1]
+        few, of_few = (
+            jnp.take_along_axis(x, numbers[..., :-1, None], axis=-2).reshape(*goal.shape, -1)
+            for x in (pieces, _in_pieces(amounts))
+        )
+        left = filtered & (jnp.sum(jnp.where(few > jnp.take_along_axis(largest, numbers[..., -1:], axis=-1), of_few, 0), axis=-1) < goal)
+        low = _threshold(few, of_few, goal, filtered & ~left)
+    low = jnp.where(left, _threshold(weights, amounts, goal, left), low)
+    threshold = jax.lax.bitcast_convert_type(low, jnp.float32)
+    return jnp.where(weights >= threshold[..., None], weights, 0)
+
+
+def _threshold(weights: Array, amounts: Array, goal: Array, wanted: Array) -> Array:
+    """The bits of the highest threshold for which the amounts of weights at or above it sum to `goal`, else 0.
+
+    If no row's is wanted, the weights are not looked at. That is a loop that ends at once, not a `lax.cond`, whose
+    branches XLA does not split: every device would filter the rows of all.
+    """
+    some = jnp.any(wanted)
 
     def goes_on(progress: tuple[Array, Array]) -> Array:
         return (progress[0] < _PASSES) & some
@@ -121,9 +150,8 @@ def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array)
         amounts_kept = [_sum_at_or_above(low + each * step, weights, amounts) for each in range(1, 1 << _PASS_BITS)]
         return done + 1, low + step * sum((enough >= goal).astype(jnp.int32) for enough in amounts_kept)
 
-    _, low = jax.lax.while_loop(goes_on, narrow, (jnp.int32(0), jnp.zeros(weights.shape[:-1], jnp.int32)))
-    threshold = jax.lax.bitcast_convert_type(jnp.where(filtered, low, 0), jnp.float32)
-    return jnp.where(weights >= threshold[..., None], weights, 0)
+    _, low = jax.lax.while_loop(goes_on, narrow, (jnp.int32(0), jnp.zeros(goal.shape, jnp.int32)))
+    return jnp.where(wanted, low, 0)
 
 
 def _sum_at_or_above(bits: Array, weights: Array, amounts: Array) -> Array:
@@ -131,14 +159,17 @@ def _sum_at_or_above(bits: Array, weights: Array, amounts: Array) -> Array:
     return jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
 
 
+def _in_pieces(values: Float[Array, "*rows vocab"]) -> Float[Array, "*rows pieces piece"]:
+    padding = [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % _PIECE)]
+    return jnp.pad(values, padding).reshape(*values.shape[:-1], -1, _PIECE)
+
+
 def invert_cumulative(weights: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"]) -> Int[Array, "*rows"]:
     """The index at which the running sum of `weights` passes `uniforms` times the total.
 
     Never that of a zero weight, whatever the rounding.
     """
-    rows, vocab = weights.shape[:-1], weights.shape[-1]
-    padding = [(0, 0)] * len(rows) + [(0, -vocab % _PIECE)]
-    pieces = jnp.pad(weights, padding).reshape(*rows, -1, _PIECE)
+    pieces = _in_pieces(weights)
     sums = jnp.sum(pieces, axis=-1)
     running = jnp.cumsum(sums, axis=-1)
     goal = uniforms * running[..., -1]

@@ -88,22 +88,29 @@ def test_first_tokens_of_a_sampler_follow_the_policy(model, params):
     assert agrees_with(np.array([sample.tokens[0] for sample in samples]), truth / truth.sum())
 
 
+@pytest.mark.parametrize("vocab", [300, 20_000])
 @pytest.mark.parametrize("top_k", [0, 1, 3, 50, 400])
-def test_top_k_keeps_the_k_largest(top_k):
-    weights = np.random.default_rng(top_k).uniform(0, 1, (6, 300)).astype(np.float32)
+def test_top_k_keeps_the_k_largest(top_k, vocab):
+    weights = np.random.default_rng(top_k).uniform(0, 1, (6, vocab)).astype(np.float32)
     kept = np.asarray(keep_top_k(jnp.array(weights), jnp.int32(top_k)))
-    smallest = np.sort(weights)[:, -min(top_k or 300, 300)][:, None]
+    smallest = np.sort(weights)[:, -min(top_k or vocab, vocab)][:, None]
     np.testing.assert_array_equal(kept, np.where(weights >= smallest, weights, 0))
 
 
+@pytest.mark.parametrize("vocab", [300, 20_000])
 @pytest.mark.parametrize("top_p", [1e-6, 0.1, 0.5, 0.95, 0.999, 1.0])
-def test_top_p_keeps_the_fewest_that_reach_p(top_p):
-    logits = np.random.default_rng(int(1e6 * top_p)).normal(0, 3, (20, 300))
+def test_top_p_keeps_the_fewest_that_reach_p(top_p, vocab):
+    logits = np.random.default_rng(int(1e6 * top_p)).normal(0, 3, (20, vocab))
     weights = np.exp(logits - logits.max(-1, keepdims=True)).astype(np.float32)
     kept = np.asarray(keep_top_p(jnp.array(weights), jnp.float32(top_p)))
-    for row, row_kept in zip(weights, kept, strict=True):
-        truth = filtered(row.astype(np.float64) / row.sum(dtype=np.float64), 0, top_p)
-        np.testing.assert_array_equal(row_kept > 0, truth > 0)
+    descending = -np.sort(-weights.astype(np.float64))
+    reached = np.cumsum(descending, axis=-1) / descending.sum(-1, keepdims=True)
+    for row, row_kept, before, running in zip(weights, kept, descending, reached, strict=True):
+        count = np.count_nonzero(row_kept)
+        np.testing.assert_array_equal(row_kept, np.where(row >= before[count - 1], row, 0))
+        assert running[count - 1] >= top_p - 1e-6  # float32's sums are this exact
+        assert count == 1 or running[count - 2] < top_p + 1e-6
+        assert top_p < 1 or count == vocab
 
 
 def test_ties_with_the_last_one_kept_are_kept():
