@@ -37,14 +37,12 @@ def mix(
     q: Float[Array, "tiles kv_heads queries head_dim"],
     part: KeyValues,
     lengths: Int[Array, "#tiles"],
-    *,
-    keys: str = "cd",
 ) -> Mixed:
     """Every query looks at its tile's first `lengths` columns of a part [tiles, kv_heads, columns, head_dim].
 
-    Scores and softmax are float32 whatever the inputs are. keys: "dc" if the part's keys have their columns last.
+    Scores and softmax are float32 whatever the inputs are.
     """
-    raw = jnp.einsum(f"tkqd,tk{keys}->tkqc", q, part.keys, preferred_element_type=jnp.float32)
+    raw = jnp.einsum("tkqd,tkcd->tkqc", q, part.keys, preferred_element_type=jnp.float32)
     seen = columns_before(lengths, raw.shape[-1])[:, None, None]
     scores = jnp.where(seen, raw / math.sqrt(q.shape[-1]), MASKED)
     top = jnp.max(scores, axis=-1, keepdims=True)

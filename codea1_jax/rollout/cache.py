@@ -40,7 +40,8 @@ def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> C
     def write(numbers: Array, stores: Cache, contents: Cache) -> tuple[Cache]:
         def put(pages: Array, new: Array) -> Array:
             wide = jnp.pad(new.astype(pages.dtype), ((0, 0),) * 3 + ((0, pages.shape[3] - new.shape[3]),))
-            return pages.at[numbers].set(wide, mode="drop")
+            bits = jnp.uint16 if pages.dtype.itemsize == 2 else jnp.uint32  # XLA for CPU would widen a bfloat16 store
+            return pages.view(bits).at[numbers].set(wide.view(bits), mode="drop").view(pages.dtype)
 
         return (jax.tree.map(put, stores, contents),)
 

@@ -11,8 +11,7 @@ Both give the same numbers up to rounding, and have
     prepare    what is the same for all steps of a block: for all layers, and for each, with axes split as `AXES`
     mix        every query looks at its tile's pages; runs on a device's own part of everything
 
-A *tile* is a row, or the rows that share a prompt. XLA's CPU backend transposes keys that have their columns before
-`head_dim` at every step, so copies have them last.
+A *tile* is a row, or the rows that share a prompt.
 """
 
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.rollout import paged_gpu, paged_tpu
@@ -44,7 +44,7 @@ class Gathered:
     def prepare(
         self, cache: Cache, tables: Int[Array, "tiles pages"], lengths: Int[Array, " tiles"]
     ) -> tuple[Array, Cache]:
-        """Lengths, and every layer's copies: keys [tiles, kv_heads, head_dim, columns], values as in the cache."""
+        """Lengths, and every layer's copies."""
 
         def gather(cache: Cache, tables: Array) -> tuple[Cache]:
             return (tuple(_side_by_side(store, tables) for store in cache),)
@@ -54,16 +54,19 @@ class Gathered:
     def mix(
         self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Int[Array, " tiles"], layer: KeyValues
     ) -> Mixed:
-        return mix(q, layer, shared, keys="dc")
+        return mix(q, layer, shared)
 
 
-def _side_by_side(store: KeyValues, tables: Array) -> KeyValues:
-    keys, values = (x.at[tables].get(mode="clip") for x in store)  # [tiles, pages, kv_heads, block, head_dim]
-    tiles, count, kv_heads, block, head_dim = keys.shape
-    return KeyValues(
-        keys.transpose(0, 2, 4, 1, 3).reshape(tiles, kv_heads, head_dim, count * block),
-        values.swapaxes(1, 2).reshape(tiles, kv_heads, count * block, head_dim),
-    )
+def _side_by_side(store: KeyValues, tables: Int[Array, "tiles pages"]) -> KeyValues:
+    """Copies [tiles, kv_heads, columns, head_dim]. Taken as rows of a matrix: nothing is transposed."""
+    _, kv_heads, block, head_dim = store.keys.shape
+    numbers = tables[:, None] * kv_heads + jnp.arange(kv_heads)[None, :, None]
+
+    def copied(pages: Array) -> Array:
+        rows = pages.reshape(-1, block * head_dim).at[numbers].get(mode="clip")
+        return rows.reshape(len(tables), kv_heads, -1, head_dim)
+
+    return KeyValues(*map(copied, store))
 
 
 @dataclass(frozen=True)
