@@ -1,9 +1,9 @@
-"""Useful tokens per second of rollouts: `make bench-rollout`, about an hour on 2 quiet cores.
+"""Useful tokens per second of rollouts: `make bench-rollout`, about half an hour on 2 quiet cores.
 
-Ours against transformers' `generate` and google-tunix's sampler, on the same weights (98M parameters, float32),
-prompts and response lengths. The others run static batches, each until its longest response is done. Every
-contender is a process in its own environment, made under .venv-bench; they play turn by turn. Useful tokens
-are those of the responses asked for. Ends with one line of JSON.
+Ours against transformers' `generate`, on the same weights (98M parameters, float32), prompts and response lengths.
+Theirs runs static batches, each until its longest response is done. Each contender is a process in its own
+environment, made under .venv-bench; they play turn by turn. Useful tokens are those of the responses asked for. Ends
+with one line of JSON.
 """
 
 import json
@@ -15,11 +15,11 @@ from pathlib import Path
 from harness import SHAPE, contenders, finish, save_model, speedups, table, take_turns
 from rollout_worker import MODEL, WORKLOADS, Workload
 
-PEERS = ("transformers", "tunix")
-BATCH = 64  # of the others: the largest that made each of them faster
+PEERS = ("transformers",)
+BATCH = 64  # of transformers: the largest that made it faster
 ROUNDS = {"uniform": 3, "ragged": 1, "long-tailed": 1}
-# Who plays a round before, to compile in. tunix compiles for seconds of the half hour that its long-tailed round takes.
-WARM_UPS = {"uniform": ("ours", "transformers", "tunix"), "ragged": ("ours", "tunix"), "long-tailed": ("ours",)}
+# Who plays a round before, to compile in.
+WARM_UPS = {"uniform": ("ours", "transformers"), "ragged": ("ours",), "long-tailed": ("ours",)}
 
 
 def make_workloads() -> dict[str, Workload]:

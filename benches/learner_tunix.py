@@ -10,13 +10,30 @@ import jax
 import numpy as np
 import optax
 from contenders import turns
-from rollout_tunix import Numbers, read_config
+from tunix.models.qwen2.model import ModelConfig
 from tunix.models.qwen2.params import create_model_from_safe_tensors
 from tunix.rl.grpo.grpo_learner import GRPOConfig, GRPOLearner
 from tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig, Role
 from tunix.rl.rollout.base_rollout import BaseRollout, RolloutConfig, RolloutOutput
 
 PAD, EOS = 0, 1
+
+
+class Numbers:
+    def encode(self, text: str) -> list[int]:
+        return list(map(int, text.split()))
+
+    def decode(self, tokens: list[int]) -> str:
+        return " ".join(map(str, tokens))
+
+    def bos_id(self) -> int:
+        return 0  # none is put before a prompt
+
+    def eos_id(self) -> int:
+        return EOS
+
+    def pad_id(self) -> int:
+        return PAD
 
 
 class Prepared(BaseRollout):
@@ -47,6 +64,22 @@ class Prepared(BaseRollout):
 
     def model(self) -> Any:
         return self._model
+
+
+def read_config(directory: Path) -> ModelConfig:
+    config = json.loads((directory / "config.json").read_text())
+    return ModelConfig(
+        num_layers=config["num_hidden_layers"],
+        vocab_size=config["vocab_size"],
+        embed_dim=config["hidden_size"],
+        hidden_dim=config["intermediate_size"],
+        num_heads=config["num_attention_heads"],
+        head_dim=config["head_dim"],
+        num_kv_heads=config["num_key_value_heads"],
+        rope_theta=config["rope_theta"],
+        norm_eps=config["rms_norm_eps"],
+        use_tied_embedding=config["tie_word_embeddings"],
+    )
 
 
 def main() -> None:

@@ -103,13 +103,11 @@ def test_top_p_keeps_the_fewest_that_reach_p(top_p, vocab):
     logits = np.random.default_rng(int(1e6 * top_p)).normal(0, 3, (20, vocab))
     weights = np.exp(logits - logits.max(-1, keepdims=True)).astype(np.float32)
     kept = np.asarray(keep_top_p(jnp.array(weights), jnp.float32(top_p)))
-    descending = -np.sort(-weights.astype(np.float64))
-    reached = np.cumsum(descending, axis=-1) / descending.sum(-1, keepdims=True)
-    for row, row_kept, before, running in zip(weights, kept, descending, reached, strict=True):
-        count = np.count_nonzero(row_kept)
-        np.testing.assert_array_equal(row_kept, np.where(row >= before[count - 1], row, 0))
-        assert running[count - 1] >= top_p - 1e-6  # float32's sums are this exact
-        assert count == 1 or running[count - 2] < top_p + 1e-6
+    for row, row_kept in zip(weights, kept, strict=True):
+        count, descending = np.count_nonzero(row_kept), -np.sort(-row.astype(np.float64))
+        running = np.cumsum([0, *descending]) / descending.sum()
+        np.testing.assert_array_equal(row_kept, np.where(row >= descending[count - 1], row, 0))
+        assert running[count - 1] - 1e-6 < top_p <= running[count] + 1e-6  # float32's sums are this exact
         assert top_p < 1 or count == vocab
 
 
@@ -124,8 +122,7 @@ def test_a_token_of_zero_weight_is_never_drawn(uniform):
     random = np.random.default_rng(1)
     weights = random.uniform(0, 1, (200, 1000)).astype(np.float32) * (random.uniform(0, 1, (200, 1000)) < 0.02)
     tokens = np.asarray(invert_cumulative(jnp.array(weights), jnp.full(200, uniform)))
-    drawn = np.take_along_axis(weights, tokens[:, None], axis=1)
-    assert (drawn > 0).all()
+    assert (np.take_along_axis(weights, tokens[:, None], axis=1) > 0).all()
     if uniform == 0:
         np.testing.assert_array_equal(tokens, np.argmax(weights > 0, axis=1))
 
@@ -133,8 +130,8 @@ def test_a_token_of_zero_weight_is_never_drawn(uniform):
 def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
     logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
     sampling = Sampling(1, temperature=0.7, top_p=0.5, top_k=10)
-    uniforms = jnp.linspace(0, 0.99, 9)
-    tokens, logprobs = draw_tokens(jnp.array(logits), uniforms, SamplingKind.of(sampling), Controls.of(sampling))
+    given = jnp.array(logits), jnp.linspace(0, 0.99, 9)
+    tokens, logprobs = draw_tokens(*given, SamplingKind.of(sampling), Controls.of(sampling))
     truth = np.log(softmax(logits / 0.7))[np.arange(9), np.asarray(tokens)]
     np.testing.assert_allclose(logprobs, truth, atol=1e-5)
 
@@ -154,21 +151,17 @@ def test_the_smallest_numbers_of_a_sampling_draw_the_likeliest_token_and_none_dr
     others += [Sampling(1, top_k=2**31 - 1)]
     logits = jnp.array(np.random.default_rng(3).normal(0, 40, (len(tiny + others), 300)).astype(np.float32))
     each = Controls(*map(jnp.stack, zip(*map(Controls.of, tiny + others), strict=True)))
-    for uniform in (0.0, 0.5, float(np.nextafter(np.float32(1), np.float32(0)))):
-        drawn = draw_tokens(logits, jnp.full(len(logits), uniform), SamplingKind.FILTERED, each)
-        tokens, logprobs = map(np.asarray, drawn)
-        likeliest = np.asarray(logits.argmax(-1))[: len(tiny)]
-        assert tokens[: len(tiny) - 4].tolist() == likeliest[:-4].tolist()
+    for uniform in jnp.array([0.0, 0.5, np.nextafter(np.float32(1), np.float32(0))]):
+        tokens, logprobs = draw_tokens(logits, jnp.full(len(logits), uniform), SamplingKind.FILTERED, each)
+        assert tokens[: len(tiny) - 4].tolist() == logits.argmax(-1)[: len(tiny) - 4].tolist()
         assert np.isfinite(logprobs).all() and (tokens < 300).all() and (tokens >= 0).all()
 
 
 def test_the_uniforms_of_rows_and_places_are_uniform_and_unrelated():
     keys = np.stack([sample_key(0, (1, question), sample) for question in range(50) for sample in range(8)])
-    places = [row_uniforms(jnp.array(keys), jnp.full(400, place)) for place in range(10)]
-    uniforms = np.stack(places)
+    uniforms = np.stack([row_uniforms(jnp.array(keys), jnp.full(400, place)) for place in range(10)])
     assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
-    correlations = np.corrcoef(uniforms) - np.eye(10)
-    assert np.abs(correlations).max() < 0.2
+    assert np.abs(np.corrcoef(uniforms) - np.eye(10)).max() < 0.2
 
 
 def test_rows_with_controls_of_their_own_draw_as_if_alone():
