@@ -79,7 +79,7 @@ def matmul(
 
 
 def _matmul_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return matmul(x, kernel), (x, kernel)
+    return _product("btw,wf->btf", x, kernel), (x, kernel)
 
 
 def _matmul_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
