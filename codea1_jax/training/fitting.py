@@ -77,9 +77,12 @@ def fitting_capacity(
         return capacity(ROWS, pages)
     parameters = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(abstract_params(model)))
     held = min(pages, int(max(LEAST_ON_CPU, SHARE_OF_MODEL * parameters)) // page)
-    most, usual = (pages_of(longest + math.ceil(part * response), block) for part in (1, USUAL))
+
+    def needed(rows: int, part: float) -> int:
+        return -(-rows // samples) * pages_of(longest, block) + rows * pages_of(math.ceil(part * response), block)
+
     rows = ROWS
-    while rows > LEAST_ROWS_ON_CPU and (rows * most > pages or rows * usual > held):
+    while rows > LEAST_ROWS_ON_CPU and (needed(rows, 1) > pages or needed(rows, USUAL) > held):
         rows //= 2
     chosen = capacity(rows, max(least.pages, held))
     return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))
