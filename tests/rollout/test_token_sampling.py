@@ -63,13 +63,7 @@ def draws_of(logits, sampling, count=10_000):
 @pytest.mark.parametrize("vocab", [7, 300])
 @pytest.mark.parametrize(
     "sampling",
-    [
-        Sampling(1),
-        Sampling(1, temperature=0.5),
-        Sampling(1, top_k=5),
-        Sampling(1, top_p=0.8),
-        Sampling(1, temperature=1.7, top_p=0.6, top_k=4),
-    ],
+    [Sampling(1), Sampling(1, 0.5), Sampling(1, top_k=5), Sampling(1, top_p=0.8), Sampling(1, 1.7, top_p=0.6, top_k=4)],
 )
 def test_draws_follow_the_filtered_softmax(vocab, sampling):
     logits = np.random.default_rng(vocab).normal(0, 2, vocab).astype(np.float32)
@@ -165,13 +159,8 @@ def test_the_uniforms_of_rows_and_places_are_uniform_and_unrelated():
 
 
 def test_rows_with_controls_of_their_own_draw_as_if_alone():
-    samplings = [
-        Sampling(1, temperature=0.0),
-        Sampling(1),
-        Sampling(1, temperature=0.5, top_k=3),
-        Sampling(1, temperature=1.7, top_p=0.6),
-        Sampling(1, top_p=0.9, top_k=20),
-    ]
+    samplings = [Sampling(1, temperature=0.0), Sampling(1), Sampling(1, temperature=0.5, top_k=3)]
+    samplings += [Sampling(1, temperature=1.7, top_p=0.6), Sampling(1, top_p=0.9, top_k=20)]
     random = np.random.default_rng(5)
     logits = jnp.array(random.normal(0, 2, (len(samplings), 200)).astype(np.float32)).at[0, 7].set(9).at[0, 150].set(9)
     uniforms = jnp.array(random.uniform(size=len(samplings)).astype(np.float32))
