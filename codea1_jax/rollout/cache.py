@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from codea1_jax.runtime.layout import on_shards
+from codea1_jax.runtime.layout import on_shards, platform
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 
@@ -40,7 +40,8 @@ def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> C
     def write(numbers: Array, stores: Cache, contents: Cache) -> tuple[Cache]:
         def put(pages: Array, new: Array) -> Array:
             wide = jnp.pad(new.astype(pages.dtype), ((0, 0),) * 3 + ((0, pages.shape[3] - new.shape[3]),))
-            bits = jnp.uint16 if pages.dtype.itemsize == 2 else jnp.uint32  # XLA for CPU would widen a bfloat16 store
+            # XLA for CPU would widen a bfloat16 store; XLA for TPU would copy one that is seen as integers.
+            bits = jnp.uint16 if platform() == "cpu" and pages.dtype == jnp.bfloat16 else pages.dtype
             return pages.view(bits).at[numbers].set(wide.view(bits), mode="drop").view(pages.dtype)
 
         return (jax.tree.map(put, stores, contents),)
