@@ -87,22 +87,19 @@ class Journal:
             progress(len(records))
         return records
 
-    def rounds(
-        self, name: str, field: str, problems: Sequence[Problem], rounds: int, ask: Ask
-    ) -> dict[Problem, list[str]]:
-        """The texts of all rounds, by problem; what earlier sessions have is not asked for again.
+    def rounds(self, name: str, problems: Sequence[Problem], rounds: int, ask: Ask) -> dict[Problem, list[str]]:
+        """The responses of all rounds, by problem; what earlier sessions have is not asked for again.
 
-        field: what a line calls its text. ask: gives one text for each of these problems, after those that it has.
+        ask: gives one response for each of these problems, after those that it has, and has the journal keep it.
         """
         texts: dict[Problem, list[str]] = {problem: [] for problem in problems}
         by_id = {problem.id: problem for problem in problems}
         for line in self.lines(name):
             if problem := by_id.get(line["task_id"]):
-                texts[problem].append(line[field])
+                texts[problem].append(line["response"])
         for round_ in range(rounds):
             asked = [problem for problem, earlier in texts.items() if len(earlier) == round_]
             for problem, text in ask(asked, texts):
-                self.add(name, [{"task_id": problem.id, "round": round_, field: text}])
                 texts[problem].append(text)
         return texts
 

@@ -22,13 +22,13 @@ from codea1_jax.evals.mutants import Mutant, make_mutants
 from codea1_jax.evals.paper_reading import read_tests, spoken
 from codea1_jax.evals.pytest_jobs import PytestRun, pytest_job, read_run
 from codea1_jax.evals.requests import conversation_request
+from codea1_jax.evals.samples import RESPONSES_FILE
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
 from sandbox import Execution, Judge
 
 T = TypeVar("T")
 
-RESPONSES_FILE = "responses.jsonl"
 FUNCTIONS = 3_909  # of the whole benchmark
 
 LONGEST = 10.0  # seconds that the tests may take together on a mutant
@@ -149,7 +149,7 @@ def evaluate_conversations(
         for i, (response,) in player.test_functions(requests):
             yield asked[i], response.text
 
-    responses = journal.rounds(RESPONSES_FILE, "response", problems, ROUNDS, ask)
+    responses = journal.rounds(RESPONSES_FILE, problems, ROUNDS, ask)
 
     def judged(done: Collection[str]) -> Iterator[FunctionResult]:
         todo = {problem: texts for problem, texts in responses.items() if problem.id not in done}

@@ -18,7 +18,7 @@ from codea1_jax.evals.paper import evaluate_conversations, score
 from codea1_jax.evals.paper_reading import read_test, read_tests
 from codea1_jax.evals.pytest_jobs import pytest_job, read_run
 from codea1_jax.evals.requests import conversation_request
-from codea1_jax.evals.samples import RecordedPlayer
+from codea1_jax.evals.samples import JournaledPlayer, RecordedPlayer
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
@@ -209,8 +209,9 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(nu
 
     def evaluate(folder):
         journal = Journal(tmp_path / folder, {})
+        player = JournaledPlayer(TextPlayer(respond), journal)
         return evaluate_conversations(
-            problems, problems, TextPlayer(respond), numpy_pool, journal, lambda *how_far: shown.append(how_far)
+            problems, problems, player, numpy_pool, journal, lambda *how_far: shown.append(how_far)
         )
 
     whole = evaluate("out")
