@@ -64,6 +64,7 @@ class JournaledPlayer:
 
     def __init__(self, player: Player, journal: Journal) -> None:
         self._player, self._journal = player, journal
+        journal.lines(RESPONSES_FILE)  # takes off a last line that was cut short
         self._seconds, self._tokens, self._responses, self._cut = 0.0, 0, 0, 0
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from jax.stages import Lowered
 
 from codea1_jax.common.activity import report
+from codea1_jax.runtime.devices import return_freed_memory
 
 MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
 _REPORT_SECONDS = 1.0
@@ -56,6 +57,7 @@ class Program:
 
     def compile(self) -> None:
         self.lower().compile()
+        return_freed_memory()  # of the compiler, hundreds of megabytes
 
 
 class CompileAhead:

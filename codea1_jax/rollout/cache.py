@@ -11,13 +11,13 @@ are finite, so a weight of zero silences them.
 Where the mesh splits a batch, each shard has pages of its own, numbered from 0: no attention ever needs another's.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from codea1_jax.runtime.layout import on_shards, platform
+from codea1_jax.runtime.layout import on_shards
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 
@@ -31,6 +31,11 @@ Cache = tuple[KeyValues, ...]
 """Every layer's pages, [pages, kv_heads, block, width]: head_dim, and zeros where a kernel wants them wider."""
 
 
+def kept_as(dtype: Any, platform: str) -> Any:
+    """The type of pages of this type: on a CPU integers of 16 bits for bfloat16, which XLA would widen to scatter."""
+    return jnp.uint16 if platform == "cpu" and dtype == jnp.bfloat16 else dtype
+
+
 def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> Cache:
     """The cache with these contents, of every layer [new, kv_heads, block, head_dim], under these page numbers.
 
@@ -39,10 +44,8 @@ def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> C
 
     def write(numbers: Array, stores: Cache, contents: Cache) -> tuple[Cache]:
         def put(pages: Array, new: Array) -> Array:
-            wide = jnp.pad(new.astype(pages.dtype), ((0, 0),) * 3 + ((0, pages.shape[3] - new.shape[3]),))
-            # XLA for CPU would widen a bfloat16 store; XLA for TPU would copy one that is seen as integers.
-            bits = jnp.uint16 if platform() == "cpu" and pages.dtype == jnp.bfloat16 else pages.dtype
-            return pages.view(bits).at[numbers].set(wide.view(bits), mode="drop").view(pages.dtype)
+            wide = jnp.pad(new, ((0, 0),) * 3 + ((0, pages.shape[3] - new.shape[3]),))
+            return pages.at[numbers].set(wide.view(pages.dtype), mode="drop")
 
         return (jax.tree.map(put, stores, contents),)
 

@@ -99,8 +99,9 @@ def capacity_of(
     # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
     rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
     width = min(samples, rows // shards)
-    slots = whole(min(prompts, RESIDENT * rows // width, rows + rows // 4))
     of_prompts = buckets(prompt)
+    next_ones = max(rows // 4, rollout.prefill_tokens // of_prompts[-1])
+    slots = whole(min(prompts, RESIDENT * rows // width, rows + next_ones))
     pages = pages_of(of_prompts[-1], rollout.block)  # of a longest prompt
     full = max(pages, min(pages_of(rollout.prefill_tokens, rollout.block), slots // shards * pages))
     one = Capacity(

@@ -16,7 +16,7 @@ from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout.attend import Mixed, merge, mix
-from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, write_pages
+from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, kept_as, write_pages
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.readers import Reader, reader_for
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
@@ -104,10 +104,10 @@ def check_shards(capacity: Capacity, mesh: Mesh) -> None:
 
 def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     shape = model.architecture
-    reader = reader_for(mesh.devices.flat[0].platform)
-    pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader.width(shape.head_dim))
+    platform = mesh.devices.flat[0].platform
+    pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader_for(platform).width(shape.head_dim))
     sharding = NamedSharding(mesh, fitting_spec((*AXES, None, None), pages, mesh))
-    store = jax.ShapeDtypeStruct(pages, model.dtype, sharding=sharding)
+    store = jax.ShapeDtypeStruct(pages, kept_as(model.dtype, platform), sharding=sharding)
     return (KeyValues(store, store),) * shape.num_layers  # pyright: ignore[reportArgumentType]  for arrays
 
 
@@ -189,7 +189,8 @@ class Decoder:
             own, own_layers = self.reader.prepare(cache, rows.pages[:, :of_responses], drawn)
         places = jnp.zeros(len(prompts.lengths) * self.capacity.width, jnp.int32)
         (holders,) = on_shards(_holders, (places, rows.place), (("batch",), ("batch",)), (("batch",),))
-        return _Shared(shared, own, rows.place, holders), tuple(zip(layers, own_layers, strict=True))
+        read = jax.tree.map(lambda x: x.view(self.model.dtype), tuple(zip(layers, own_layers, strict=True)))
+        return _Shared(shared, own, rows.place, holders), read
 
     def _appended(self, cache: Cache, rows: Rows, block: Cache) -> Cache:
         if rows.pages.shape[1] == 0:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
 from codea1_jax.rollout.requests import Sampling
+from codea1_jax.runtime.layout import platform
 
 # The vocabulary is summed in pieces of this many tokens (a TPU's lanes), then the pieces are summed.
 _PIECE = 128
@@ -114,11 +115,11 @@ def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows
 def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array) -> Array:
     """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `goal`.
 
-    Other rows than the filtered ones keep all. The pieces with the largest weights are searched alone, which is enough
-    for rows in which those that exceed all other pieces' weights reach the goal: nearly always, with real models.
+    Other rows than the filtered ones keep all. On a CPU the pieces with the largest weights are searched alone, which is
+    enough for rows in which those that exceed all other pieces' weights reach the goal: nearly always, with real models.
     """
     low, left = jnp.zeros(goal.shape, jnp.int32), filtered
-    if weights.shape[-1] > _SEARCHED * _PIECE:
+    if platform() == "cpu" and weights.shape[-1] > _SEARCHED * _PIECE:
         pieces = _in_pieces(weights)
         largest = jnp.max(pieces, axis=-1)
         numbers = jnp.argsort(largest, axis=-1, descending=True)[..., : _SEARCHED + 1]

@@ -1,6 +1,5 @@
 """Caches for requests that are not known before: as large as the free memory allows, in the model's own context."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +19,13 @@ from codea1_jax.rollout.decode import abstract_cache
 from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
+ROWS_ON_CPU = 32  # with more, a step takes longer by more than they add
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
-# samples are decoded at once as usually need no more.
+# samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
-USUAL = 1 / 16  # of the longest response
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -78,11 +77,14 @@ def fitting_capacity(
     parameters = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(abstract_params(model)))
     held = min(pages, int(max(LEAST_ON_CPU, SHARE_OF_MODEL * parameters)) // page)
 
-    def needed(rows: int, part: float) -> int:
-        return -(-rows // samples) * pages_of(longest, block) + rows * pages_of(math.ceil(part * response), block)
+    def needed(rows: int, prompt: int, response: int) -> int:
+        resident = capacity(rows, 0)
+        return resident.slots * pages_of(prompt, block) + resident.rows * pages_of(response, block)
 
-    rows = ROWS
-    while rows > LEAST_ROWS_ON_CPU and (needed(rows, 1) > pages or needed(rows, USUAL) > held):
+    mean = sum(len(request.prompt) for request in requests) // len(requests)
+    usual = mean, least.response_buckets[0]
+    rows = ROWS_ON_CPU
+    while rows > LEAST_ROWS_ON_CPU and (needed(rows, longest, response) > pages or needed(rows, *usual) > held):
         rows //= 2
     chosen = capacity(rows, max(least.pages, held))
     return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))

@@ -65,7 +65,9 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
 
 
 def test_responses_are_written_down_as_they_are_with_how_they_ended(tmp_path):
-    player = JournaledPlayer(DrawingPlayer(), Journal(tmp_path / "out", {}))
+    journal = Journal(tmp_path / "out", {})
+    (tmp_path / "out" / RESPONSES_FILE).write_text('{"task_id": "MBPP/2", "resp')  # by one that was killed
+    player = JournaledPlayer(DrawingPlayer(), journal)
     assert list(player.programs([ProgramRequest(GROW, 2)])) == [(0, DRAWN)]
     lines = [json.loads(line) for line in (tmp_path / "out" / RESPONSES_FILE).read_text().splitlines()]
     assert lines == [
