@@ -11,7 +11,7 @@ are finite, so a weight of zero silences them.
 Where the mesh splits a batch, each shard has pages of its own, numbered from 0: no attention ever needs another's.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,11 +29,6 @@ class KeyValues(NamedTuple):
 
 Cache = tuple[KeyValues, ...]
 """Every layer's pages, [pages, kv_heads, block, width]: head_dim, and zeros where a kernel wants them wider."""
-
-
-def kept_as(dtype: Any, platform: str) -> Any:
-    """The type of pages of this type: on a CPU integers of 16 bits for bfloat16, which XLA would widen to scatter."""
-    return jnp.uint16 if platform == "cpu" and dtype == jnp.bfloat16 else dtype
 
 
 def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> Cache:

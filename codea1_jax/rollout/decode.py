@@ -16,7 +16,7 @@ from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout.attend import Mixed, merge, mix
-from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, kept_as, write_pages
+from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, write_pages
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.readers import Reader, reader_for
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
@@ -107,7 +107,9 @@ def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     platform = mesh.devices.flat[0].platform
     pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader_for(platform).width(shape.head_dim))
     sharding = NamedSharding(mesh, fitting_spec((*AXES, None, None), pages, mesh))
-    store = jax.ShapeDtypeStruct(pages, kept_as(model.dtype, platform), sharding=sharding)
+    # XLA for CPU would widen a store of bfloat16 to scatter into it: there it is kept as integers.
+    bits = jnp.uint16 if platform == "cpu" and model.dtype == jnp.bfloat16 else model.dtype
+    store = jax.ShapeDtypeStruct(pages, bits, sharding=sharding)
     return (KeyValues(store, store),) * shape.num_layers  # pyright: ignore[reportArgumentType]  for arrays
 
 

@@ -115,8 +115,8 @@ def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows
 def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array) -> Array:
     """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `goal`.
 
-    Other rows than the filtered ones keep all. On a CPU the pieces with the largest weights are searched alone, which is
-    enough for rows in which those that exceed all other pieces' weights reach the goal: nearly always, with real models.
+    Other rows than the filtered ones keep all. On a CPU the pieces with the largest weights are searched first: enough
+    for rows in which those that exceed all other pieces' weights reach the goal, nearly always, with real models.
     """
     low, left = jnp.zeros(goal.shape, jnp.int32), filtered
     if platform() == "cpu" and weights.shape[-1] > _SEARCHED * _PIECE:

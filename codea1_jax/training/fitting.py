@@ -81,8 +81,7 @@ def fitting_capacity(
         resident = capacity(rows, 0)
         return resident.slots * pages_of(prompt, block) + resident.rows * pages_of(response, block)
 
-    mean = sum(len(request.prompt) for request in requests) // len(requests)
-    usual = mean, least.response_buckets[0]
+    usual = sum(len(request.prompt) for request in requests) // len(requests), least.response_buckets[0]
     rows = ROWS_ON_CPU
     while rows > LEAST_ROWS_ON_CPU and (needed(rows, longest, response) > pages or needed(rows, *usual) > held):
         rows //= 2
