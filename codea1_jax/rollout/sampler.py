@@ -168,9 +168,9 @@ class Sampler:
             seconds, drawn = seconds + time.perf_counter() - began, drawn + int(np.sum(block.count))
             finished = schedule.record(block)
             note, left = f"{drawn:,} tokens, {drawn / seconds:.1f} a second", None
-            if schedule.completed:
-                expected = schedule.completed_tokens / schedule.completed * samples
-                left = max(0.0, expected / drawn - 1) * seconds
+            expected = schedule.completed_tokens * samples / max(1, schedule.completed)
+            if expected > drawn:  # else by the rate of samples: those that ended were short
+                left = (expected / drawn - 1) * seconds
             report("sampling", schedule.completed, samples, self._samples, note, left)
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
