@@ -39,7 +39,6 @@ def write(path, *rows):
 
 
 def programs_of(recorded, problems):
-    """By problem, what is recorded for it."""
     requests = [ProgramRequest(problem, samples=1) for problem in problems]
     return {i: tuple(each.program for each in written) for i, written in recorded.programs(requests)}
 

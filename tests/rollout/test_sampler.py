@@ -31,7 +31,6 @@ def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0) -> Sampler:
 
 
 def completions_of(results: Iterator) -> list:
-    """Completions in the order of the requests."""
     return [completions for _, completions in sorted(results, key=lambda result: result[0])]
 
 
@@ -68,22 +67,24 @@ def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, 
 
 
 @pytest.mark.parametrize(
-    "sampling",
+    ("sampling", "dtype", "atol"),
     [
-        Sampling(11),
-        Sampling(11, temperature=0.6),
-        Sampling(11, top_p=0.7, top_k=9),
-        Sampling(11, temperature=0.0),
+        (Sampling(11), "float32", 1e-4),
+        (Sampling(11, temperature=0.6), "float32", 1e-4),
+        (Sampling(11, top_p=0.7, top_k=9), "float32", 1e-4),
+        (Sampling(11, temperature=0.0), "float32", 1e-4),
+        (Sampling(11), "bfloat16", 0.3),  # in it, the training graph is 0.12 off itself
     ],
 )
-def test_logprobs_equal_those_of_the_training_graph(model, params, requests, training_logits, sampling):
+def test_logprobs_equal_those_of_the_training_graph(model, params, requests, training_logits, sampling, dtype, atol):
+    model, params = model.clone(dtype=jnp.dtype(dtype)), jax.tree.map(lambda x: x.astype(dtype), params)
     results = completions_of(sampler_of(model).generate(params, requests, sampling))
     for request, samples in zip(requests, results, strict=True):
         for sample in samples:
             logits = training_logits(request.prompt + sample.tokens)[len(request.prompt) - 1 : -1]
             logprobs = log_softmax(logits / (sampling.temperature or 1.0), axis=-1)
             expected = logprobs[np.arange(len(sample.tokens)), sample.tokens]
-            np.testing.assert_allclose(sample.logprobs, expected, atol=1e-4)
+            np.testing.assert_allclose(sample.logprobs, expected, atol=atol)
 
 
 @pytest.mark.parametrize("reader", READERS, ids=["tpu", "gpu"])
