@@ -19,7 +19,7 @@ from codea1_jax.rollout.decode import abstract_cache
 from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
-ROWS_ON_CPU = 32  # with more, a step takes longer by more than they add
+ROWS_ON_CPU = 32  # with 64, a step takes about three times as long
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
