@@ -100,8 +100,8 @@ def capacity_of(
     rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
     width = min(samples, rows // shards)
     of_prompts = buckets(prompt)
-    next_ones = max(rows // 4, rollout.prefill_tokens // of_prompts[-1])  # at least a prefill's
-    slots = whole(min(prompts, RESIDENT * rows // width, rows + next_ones))
+    waiting = max(rows // 4, rollout.prefill_tokens // of_prompts[-1])  # prompts, at least a prefill's
+    slots = whole(min(prompts, RESIDENT * rows // width, rows + waiting))
     pages = pages_of(of_prompts[-1], rollout.block)  # of a longest prompt
     full = max(pages, min(pages_of(rollout.prefill_tokens, rollout.block), slots // shards * pages))
     one = Capacity(
