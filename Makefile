@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo selftest test suite plan-all bench-learner test-all release-check test-rows test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
+.PHONY: help demo selftest test suite plan-all bench-learner test-all release-check test-rows test-model test-cuda test-cuda-all test-cgroups lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -80,6 +80,10 @@ test-all: lint  ## and the long ones: an hour or more
 # The tests on the datasets' own rows, which nothing else needs: DATA holds them.
 test-rows: .venv/dev
 	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data="$(DATA)"
+
+# A Qwen2.5-Coder in the directory MODEL next to TRUTH, which tests/support/make_qwen_truth.py writes.
+test-model: .venv/dev
+	QWEN_MODEL="$(MODEL)" QWEN_TRUTH="$(TRUTH)" $(BIN)/pytest -vv tests/models/test_qwen.py
 
 # Compiles phases of the GPU presets for GPUs that are not here; test-cuda-all does so for every architecture.
 test-cuda: .venv/dev .venv-cuda/compiler

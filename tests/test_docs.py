@@ -28,17 +28,8 @@ FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Other programs: the shell only has to parse these commands.
 FOREIGN = {
-    "codea1-judge",
-    "curl",
-    "docker",
-    "evalplus.evaluate",
-    "gcloud",
-    "gcluster",
-    "kubectl",
-    "pre-commit",
-    "pytest",
-    "sbatch",
-    "xpk",
+    *("codea1-judge", "curl", "docker", "evalplus.evaluate", "gcloud", "gcluster", "kubectl", "pre-commit", "pytest"),
+    *("sbatch", "xpk"),
 }
 
 

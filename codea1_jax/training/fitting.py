@@ -20,10 +20,12 @@ from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
 ROWS_ON_CPU = 32  # with 64, a step takes about three times as long
+ENOUGH_ON_CPU = 16  # with 4 after prompts of 2,500 tokens, half as many tokens a second
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
-# samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket.
+# samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket. Where
+# that would not be enough of them, pages take what is usually needed.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 CGROUP = Path("/sys/fs/cgroup")
@@ -83,9 +85,11 @@ def fitting_capacity(
 
     usual = sum(len(request.prompt) for request in requests) // len(requests), least.response_buckets[0]
     rows = ROWS_ON_CPU
-    while rows > LEAST_ROWS_ON_CPU and (needed(rows, longest, response) > pages or needed(rows, *usual) > held):
+    while rows > ENOUGH_ON_CPU and needed(rows, *usual) > held:
         rows //= 2
-    chosen = capacity(rows, max(least.pages, held))
+    while rows > LEAST_ROWS_ON_CPU and needed(rows, longest, response) > pages:
+        rows //= 2
+    chosen = capacity(rows, max(least.pages, held, min(pages, needed(rows, *usual))))
     return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))
 
 

@@ -57,11 +57,7 @@ def test_a_problem_is_asked_by_its_own_conversation_and_an_endpoint_by_a_users_t
 
 
 def test_a_policys_random_stream_is_the_requests_own_whatever_else_is_requested():
-    prompts = {
-        "one": PROMPTS.code(PROBLEM),
-        "two": PROMPTS.code(OTHER),
-        "suite": PROMPTS.test(PROBLEM, SUITE.program),
-    }
+    prompts = {"one": PROMPTS.code(PROBLEM), "two": PROMPTS.code(OTHER), "suite": PROMPTS.test(PROBLEM, SUITE.program)}
     sample = Scripted({prompt: [f"response to {name}"] * 2 for name, prompt in prompts.items()})
     player = PolicyPlayer(sample, PROMPTS, TOKENIZER.decode)
     written = dict(player.programs(program_requests([PROBLEM, OTHER], 2, (7,))))

@@ -52,10 +52,7 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
         {"task_id": "Mbpp/999", "solution": "x"},
     )
     recorded, unknown = read_programs(path, [GROW, STAY])
-    assert programs_of(recorded, [GROW, STAY]) == {
-        0: ("def grow(x): return 3", ""),
-        1: ("def stay(x):\n    return x",),
-    }
+    assert programs_of(recorded, [GROW, STAY]) == {0: ("def grow(x): return 3", ""), 1: ("def stay(x):\n    return x",)}
     assert unknown == ("Mbpp/999",)
     lines = [sample_line(GROW, "a = 1\n"), sample_line(STAY, "é"), sample_line(GROW, "")]
     assert [line["task_id"] for line in lines] == ["Mbpp/2", "HumanEval/0", "Mbpp/2"]  # as the benchmark spells it

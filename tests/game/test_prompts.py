@@ -108,7 +108,7 @@ def test_a_users_templates_take_the_place_of_every_prompt_and_are_recorded_with_
         [{"role": "user", "content": text}] for text in ("8 asserts on f.\nq\np", "8 of q", "q, p", "Solve q")
     ]
     assert [message["content"] for message in function_messages("d", "p", ["a", "b"], mine)] == [
-        *("Test.", "p d", "a", "One more of f.", "b", "One more of f."),
+        *("Test.", "p d", "a", "One more of f.", "b", "One more of f.")
     ]
 
 

@@ -304,8 +304,7 @@ def test_stated_answers_are_checked_too_and_rewards_follow(pool):
 
 @pytest.mark.parametrize("stated", ["100 1", "101 0"])
 @pytest.mark.parametrize(
-    "refusal",
-    ["raise ValueError", "assert False", "return False", "return 1", "any(iter(int, 1))", "raise SystemExit"],
+    "refusal", ["raise ValueError", "assert False", "return False", "return 1", "any(iter(int, 1))", "raise SystemExit"]
 )
 def test_an_input_that_the_checker_is_not_made_for_is_an_invalid_test(refusal, stated, pool):
     problem = replace(SPLIT, checker=CHECKER.replace("    return", f"    if n > 100: {refusal}\n    return"))

@@ -81,11 +81,7 @@ def test_nonsense_is_an_empty_suite(response):
 
 @pytest.mark.parametrize(
     "response",
-    [
-        "assert f(1) == " + "1+" * 600 + "1",
-        "assert g(0x" + "f" * 5000 + ") == 1",
-        "assert f(1) > 0, f\"{'\u200b'}\"",
-    ],
+    ["assert f(1) == " + "1+" * 600 + "1", "assert g(0x" + "f" * 5000 + ") == 1", "assert f(1) > 0, f\"{'\u200b'}\""],
     ids=["too deep", "an integer too long to print", "an f-string that needs a backslash"],
 )
 def test_an_assert_that_cannot_be_written_out_again_is_rejected_like_any_other(response):
@@ -241,7 +237,7 @@ def test_junk_counts_as_the_original_has_it_or_costs_nothing():
     rules = SuiteRules(junk_counts=True, names={"N": ast.parse("[0]").body[0].value})
     junk = extract_suite(f"```python\n{source}```", "f", "paper", rules)
     assert [(test.call, test.stated) for test in junk.tests] == [
-        *(("f(1)", "1"), ("f(2)", "2"), ("f(3)", "[3]"), ("f(4)", "1"), ("f([0])", "0")),
+        *(("f(1)", "1"), ("f(2)", "2"), ("f(3)", "[3]"), ("f(4)", "1"), ("f([0])", "0"))
     ]
     assert junk.invalid == 2  # g(5) and f(x): the others have no call on the left, or do not parse
     assert extract_suite(source, "f", "paper", rules).invalid == 6  # without a block, every line counts

@@ -58,11 +58,7 @@ def test_the_answer_that_is_rewarded_becomes_the_likeliest():
         ("micro/a1", ["code.grpo.kl_coef=0.01", "code.start=elsewhere"], False),  # its own, then
         ("micro/golden", ["test.grpo.kl_coef=0.01"], False),  # there is no Test LLM
         ("micro/sft", ["test.grpo.kl_coef=0.01"], False),  # supervised: nothing is sampled
-        (
-            "micro/a1",
-            ["code.grpo.kl_coef=0.01", "lora={rank: 2}"],
-            False,
-        ),  # the base is it
+        ("micro/a1", ["code.grpo.kl_coef=0.01", "lora={rank: 2}"], False),  # the base is it
     ],
 )
 def test_the_policy_at_step_0_is_kept_only_where_one_has_to_stay_near_it(preset, overrides, kept):

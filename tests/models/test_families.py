@@ -46,20 +46,10 @@ def test_transformers_reads_the_same_from_an_exported_config_as_from_its_own(nam
     }
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in FIXTURES.glob("*/config.json")))
-def test_architectures_survive_their_config_json(name):
-    architecture = read_config(FIXTURES / name)
-    assert read_architecture(write_architecture(architecture, "bfloat16")) == architecture
-
-
 @pytest.mark.parametrize(
     ("name", "change", "complaint"),
     [
-        (
-            "qwen3",
-            {"model_type": "gemma3_text"},
-            "model_type is 'gemma3_text', which is not supported; choose one",
-        ),
+        ("qwen3", {"model_type": "gemma3_text"}, "model_type is 'gemma3_text', which is not supported; choose one"),
         ("qwen3", {"use_sliding_window": True}, "use_sliding_window=True is not supported; only False is"),
         ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types of sliding_attention"),
         ("llama3", {"attention_bias": True}, "attention_bias=True"),
@@ -73,11 +63,7 @@ def test_architectures_survive_their_config_json(name):
         ("llama3", {"per_layer_config": {"0": {"num_attention_heads": 2}}}, "per_layer_config"),
         ("qwen3", {"final_logit_softcapping": 30.0}, "final_logit_softcapping=30.0"),
         ("llama3", {"attention_multiplier": 0.5}, "remove it if it does not change what the model computes"),
-        (
-            "mha_tied",
-            {"rope_scaling": {"type": "dynamic", "factor": 4.0}},
-            "the kinds are default, linear, llama3",
-        ),
+        ("mha_tied", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "the kinds are default, linear, llama3"),
         ("mha_tied", {"rope_scaling": {"factor": 4.0}}, "RoPE scaling"),
         ("llama_linear", {"rope_parameters": {"rope_type": "linear"}}, "linear has factor"),
         ("mha_tied", {"rope_scaling": {"rope_type": "linear", "factor": 4.0, "mscale": 1.0}}, "linear has factor"),

@@ -117,10 +117,8 @@ def test_a_missing_tokenizer_is_named_and_the_command_ends_with_code_2(directory
 
 def test_without_tokenizer_json_the_vocabulary_and_its_merges_make_the_same_tokenizer(tmp_path):
     """What Qwen's directories hold: both forms of one tokenizer."""
-    words = [b"re", b"ret", b"urn", b"return", b" x", b"12", b"\n\n", "é".encode()]
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    ranks |= {piece: 256 + i for i, piece in enumerate([b"ur", *words])}
-    tokenizer = make_tokenizer(ranks)
+    merges = ("u r", "r e", "re t", "ur n", "ret urn", "Ġ x", "1 2", "Ċ Ċ", "Ã ©")
+    tokenizer = make_tokenizer([tuple(merge.split()) for merge in merges])
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory in (whole, parts):
         directory.mkdir()

@@ -188,10 +188,7 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
         raise LocalEntryNotFoundError("no connection\nand a long story")
 
     monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
-    with pytest.raises(
-        UserError,
-        match=r"^a/b: .* nor available from the Hub: no connection; .* `hf download a/b ",
-    ):
+    with pytest.raises(UserError, match=r"^a/b: .* nor available from the Hub: no connection; .* `hf download a/b "):
         resolve("a/b")
 
 

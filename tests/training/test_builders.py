@@ -126,13 +126,7 @@ def test_questions_without_a_solution_are_refused():
 def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
     every, again, other, third, more = (
         questions_of("data.heldout_share=0", *settings).train
-        for settings in (
-            (),
-            ("data.limit=3", "run.seed=0"),
-            ("data.limit=3", "run.seed=1"),
-            ("data.limit=3", "run.seed=2"),
-            ("data.limit=100",),
-        )
+        for settings in ((), *(("data.limit=3", f"run.seed={seed}") for seed in range(3)), ("data.limit=100",))
     )
     assert again == questions_of("data.heldout_share=0", "data.limit=3").train
     assert len({again, other, third}) > 1 and more == every

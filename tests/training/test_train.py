@@ -15,15 +15,7 @@ import numpy as np
 import pytest
 from full_disk import file_size_limit
 from interrupted_run import train_from
-from tiny_run import (
-    ROOT,
-    SETTINGS,
-    assert_same_end,
-    first_run,
-    saved,
-    train_arguments,
-    without_times,
-)
+from tiny_run import ROOT, SETTINGS, assert_same_end, first_run, saved, train_arguments, without_times
 
 from codea1_jax import cli
 from codea1_jax.common.errors import Interrupted, UserError

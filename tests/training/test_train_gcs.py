@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 from gcs_emulator import Emulator, random_faults, running_emulator
-from tiny_run import (
-    assert_same_end,
-    finish,
-    start_codea1,
-    steps_done,
-    train_arguments,
-    wait_until,
-    without_times,
-)
+from tiny_run import assert_same_end, finish, start_codea1, steps_done, train_arguments, wait_until, without_times
 
 from codea1_jax import cli
 

@@ -167,8 +167,9 @@ WITH_QWENS_VOCABULARY = """
 import sys
 from codea1_jax.cli import main
 from codea1_jax.doctor.rehearsal import rehearsal
+from qwen_vocabulary import make_tokenizer, read_merges
 rehearsal.resolve = lambda *_: None
-rehearsal.load_tokenizer = lambda _: make_tokenizer(read_ranks())
+rehearsal.load_tokenizer = lambda _: make_tokenizer(read_merges())
 sys.exit(main())
 """
 
@@ -179,10 +180,7 @@ def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(real_
     (tmp_path / "kodcode.json").write_text(json.dumps(rows))
     out = ("--out", str(tmp_path / "data"), "--difficulty", "easy", "medium", "hard")
     finish(start_codea1("data", "prepare", "kodcode", "--source", str(tmp_path / "kodcode.json"), *out))
-    data = (
-        f"data.source={tmp_path / 'data' / 'kodcode'}",
-        f"eval.datasets=[{real_rows.evalplus}]",
-    )
+    data = (f"data.source={tmp_path / 'data' / 'kodcode'}", f"eval.datasets=[{real_rows.evalplus}]")
     command = ("rehearse", "1.5b/a1_v5e", *data, "--directory", str(tmp_path / "here"), "--json")
     process = start_script("-c", WITH_QWENS_VOCABULARY, *command, PYTHONPATH=f"{ROOT}:{ROOT / 'tests' / 'support'}")
     out, err = process.communicate(timeout=3000)

@@ -51,10 +51,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     one = write_example_run(root / "one", steps=40, hostile=True)
     lengths = {"a-0": 40, "a-1": 40, "b": 30}
     several = [write_example_run(root / name, steps=n, seed=seed) for seed, (name, n) in enumerate(lengths.items())]
-    return {
-        "one": build_report([one]),
-        "several": build_report(several, root / "several.html"),
-    }
+    return {"one": build_report([one]), "several": build_report(several, root / "several.html")}
 
 
 Open = Callable[..., webdriver.Chrome]
