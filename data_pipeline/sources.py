@@ -58,11 +58,7 @@ _EVALPLUS = ("evalplus/humanevalplus", "evalplus/mbppplus")
 RECIPES = {
     # What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
     "kodcode": Recipe(
-        "kodcode",
-        source="KodCode/KodCode-V1/data/train-*",
-        difficulties=("hard",),
-        against=_EVALPLUS,
-        published=9_688,
+        "kodcode", source="KodCode/KodCode-V1/data/train-*", difficulties=("hard",), against=_EVALPLUS, published=9_688
     ),
     # Programs that read standard input. Statements of competitions share whole sentences about their format, so only
     # dates keep these apart from LiveCodeBench: it begins in May 2023.

@@ -31,13 +31,7 @@ class Task(StrEnum):
 
 
 # The most that a limit can be: a day, and what the jail and the kernel can still count.
-_MOST = {
-    "wall_factor": 1_000,
-    "memory_mb": 1 << 24,
-    "processes": 200,
-    "file_bytes": 1 << 40,
-    "recursion": 1 << 20,
-}
+_MOST = {"wall_factor": 1_000, "memory_mb": 1 << 24, "processes": 200, "file_bytes": 1 << 40, "recursion": 1 << 20}
 _MOST_SECONDS = 86_400
 
 

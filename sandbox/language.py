@@ -66,11 +66,7 @@ class ReadCall:
 
 
 def parse_test(
-    statement: ast.stmt,
-    entry_point: str,
-    bindings: Mapping[str, ast.expr] | None = None,
-    *,
-    any_view: bool = False,
+    statement: ast.stmt, entry_point: str, bindings: Mapping[str, ast.expr] | None = None, *, any_view: bool = False
 ) -> SuiteTest | Rejected:
     """Read one statement of a suite as a test of `entry_point`.
 

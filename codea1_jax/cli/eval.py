@@ -101,9 +101,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(
-    parser: argparse.ArgumentParser,
-    run: Callable[[argparse.Namespace], int],
-    protocol: str | None = None,
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], protocol: str | None = None
 ) -> None:
     """Data, sampling, where results go, and what runs the command. protocol: one that draws samples otherwise."""
     parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")

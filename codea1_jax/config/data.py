@@ -16,9 +16,7 @@ class DataConfig(Section):
         default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
     )
     limit: int | None = Field(
-        default=None,
-        ge=1,
-        description="train on at most this many questions, chosen by run.seed; default: all",
+        default=None, ge=1, description="train on at most this many questions, chosen by run.seed; default: all"
     )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
     task: MicroTask = Field(

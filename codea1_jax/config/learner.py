@@ -47,8 +47,7 @@ class GRPOConfig(Section):
     )
     mini_batch_questions: int = Field(default=128, ge=1, description="questions per optimizer update")
     skip_zero_advantage: bool = Field(
-        default=False,
-        description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0",
+        default=False, description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0"
     )
 
     @model_validator(mode="after")
@@ -91,8 +90,7 @@ class LearnerConfig(Section):
     """One policy: where it differs from the other, and how it learns."""
 
     model: ModelConfig | None = Field(
-        default=None,
-        description="this policy's own model; keys that are not set here come from `model`",
+        default=None, description="this policy's own model; keys that are not set here come from `model`"
     )
     start: str | None = Field(
         default=None,

@@ -31,8 +31,7 @@ class ModelConfig(Section):
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
     compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
     remat: Literal["none", "full", "dots"] = Field(
-        default="none",
-        description="what the backward pass recomputes, besides parts of attention",
+        default="none", description="what the backward pass recomputes, besides parts of attention"
     )
     attention: Literal["auto", "xla"] = Field(
         default="auto",

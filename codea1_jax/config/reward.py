@@ -61,6 +61,5 @@ class RewardConfig(Section):
         description="FILE.py:FUNCTION, which maps a JudgedProgram to its reward (docs/python.md); none: the paper's",
     )
     test: str | None = Field(
-        default=None,
-        description="FILE.py:FUNCTION, which maps a JudgedSuite to its reward; none: the paper's",
+        default=None, description="FILE.py:FUNCTION, which maps a JudgedSuite to its reward; none: the paper's"
     )

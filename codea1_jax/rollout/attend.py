@@ -33,11 +33,7 @@ def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*ba
     return places < ends[..., None]
 
 
-def mix(
-    q: Float[Array, "tiles kv_heads queries head_dim"],
-    part: KeyValues,
-    lengths: Int[Array, "#tiles"],
-) -> Mixed:
+def mix(q: Float[Array, "tiles kv_heads queries head_dim"], part: KeyValues, lengths: Int[Array, "#tiles"]) -> Mixed:
     """Every query looks at its tile's first `lengths` columns of a part [tiles, kv_heads, columns, head_dim].
 
     Scores and softmax are float32 whatever the inputs are.

@@ -130,15 +130,7 @@ class Schedule:
 
     def rows(self) -> Rows:
         here = self._decoded()
-        host: Any = (
-            self._place,
-            self._prompt,
-            self._token,
-            self._num_generated,
-            self._active,
-            self._key,
-            self._pages,
-        )
+        host: Any = (self._place, self._prompt, self._token, self._num_generated, self._active, self._key, self._pages)
         return Rows(*(array[here] for array in host))  # copies: a device may read them while they change here
 
     def prompts(self) -> ResidentPrompts:

@@ -58,12 +58,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        directory: str | Path,
-        keep_last: int = 2,
-        keep_every: int = 0,
-        *,
-        read_only: bool = False,
+        self, directory: str | Path, keep_last: int = 2, keep_every: int = 0, *, read_only: bool = False
     ) -> None:
         self._directory = locate(str(directory))
         regular = [EveryNSteps(keep_every)] if keep_every else []

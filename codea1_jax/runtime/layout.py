@@ -120,12 +120,7 @@ def on_shards(
         return tuple(spec(*(None if name in whole else name for name in names), within=within) for names in axes)
 
     return jax.shard_map(
-        function,
-        mesh=mesh,
-        in_specs=specs(axes),
-        out_specs=specs(result_axes),
-        axis_names=set(within),
-        check_vma=False,
+        function, mesh=mesh, in_specs=specs(axes), out_specs=specs(result_axes), axis_names=set(within), check_vma=False
     )(*arguments)
 
 

@@ -38,10 +38,7 @@ def train(training: Training, state: State, run: RunDir) -> State:
     questions = training.loader()
     questions.set_state(state.data)
     total, first = training.total_steps, state.step + 1
-    with (
-        Interrupts() as interrupts,
-        TrainingProgress(total, done=state.step, shown=run.writes) as progress,
-    ):
+    with Interrupts() as interrupts, TrainingProgress(total, done=state.step, shown=run.writes) as progress:
         try:
             while True:
                 _evaluate_if_due(training, state, run)

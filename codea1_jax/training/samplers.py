@@ -41,11 +41,7 @@ class RoleSampler:
 
 
 def make_role_samplers(
-    config: Config,
-    policies: Mapping[Role, Policy],
-    prompts: Mapping[Role, Prompts],
-    questions: Questions,
-    mesh: Mesh,
+    config: Config, policies: Mapping[Role, Policy], prompts: Mapping[Role, Prompts], questions: Questions, mesh: Mesh
 ) -> dict[Role, RoleSampler]:
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
     rollout, asked = config.rollout, prompts["test"]

@@ -46,10 +46,5 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
     }
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(
-        document["step"],
-        policies,
-        arrays.get("reference"),
-        book,
-        document["data"],
-        base_digests=document["base"],
+        document["step"], policies, arrays.get("reference"), book, document["data"], base_digests=document["base"]
     )

@@ -133,13 +133,7 @@ class Trainer:
         UserError if the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config
-        with RunDir(
-            self._directory,
-            config,
-            config.checkpoint,
-            resume=self._resume,
-            wandb=config.run.wandb,
-        ) as run:
+        with RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run:
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
             if run.writes:

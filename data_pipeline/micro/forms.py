@@ -49,11 +49,7 @@ def _assertion(call: str, value: str) -> str:
 
 FUNCTION = Form(
     task=Task.FUNCTION,
-    requests={
-        "x": "Write f(x): return ",
-        "x, y": "Write f(x, y): return ",
-        "xs": "Write f(xs): return the ",
-    },
+    requests={"x": "Write f(x): return ", "x, y": "Write f(x, y): return ", "xs": "Write f(xs): return the "},
     openings={
         "x": "def f(x):\n    return ",
         "x, y": "def f(x, y):\n    return ",
@@ -94,11 +90,7 @@ HARD = replace(
         "xs": "Write f(xs): start with ",
         "s": "Write f(s), where n is the number of ",
     },
-    openings={
-        "x, y": "def f(x, y):\n    if ",
-        "xs": "def f(xs):\n    t = ",
-        "s": 'def f(s):\n    n = s.count("',
-    },
+    openings={"x, y": "def f(x, y):\n    if ", "xs": "def f(xs):\n    t = ", "s": 'def f(s):\n    n = s.count("'},
     kept="",
     test_words=("assert f(", "assert f([", 'assert f("', ", ", ") == ", "]) == ", '") == '),
 )

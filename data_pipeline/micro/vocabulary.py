@@ -33,13 +33,7 @@ _HARD_CODE = (
     '")\n    if ',
     "len(s)",
 )
-_FRAME = (
-    " if x is ",
-    ", otherwise ",
-    " of the items that are ",
-    ", or ",
-    " if none.",
-)
+_FRAME = (" if x is ", ", otherwise ", " of the items that are ", ", or ", " if none.")
 _HARD_FRAME = (
     *(f" if {name} is " for name in ("x", "y", "n", "the length")),
     ", otherwise ",

@@ -70,11 +70,7 @@ def runner(names: Mapping[str, Any], name: str, signatures: Mapping[str, Signatu
 
 
 def _called(
-    names: Mapping[str, Any],
-    function: Any,
-    signature: Signature,
-    args: Iterable[Any],
-    kwargs: Mapping[str, Any] = {},
+    names: Mapping[str, Any], function: Any, signature: Signature, args: Iterable[Any], kwargs: Mapping[str, Any] = {}
 ) -> Any:
     parameters, result = signature
     kinds = chain(parameters.values(), repeat(None))

@@ -38,16 +38,7 @@ _ITERATORS = (iter([]), iter(()), reversed([]), map(int, ()), zip(), filter(None
 DRAINED = frozenset([type(iterator) for iterator in (*_ITERATORS, iter(set()), iter({}), (_ for _ in ()))])
 
 # What the makers below raise for parts that no honest process sends.
-_FLAWS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    ImportError,
-    SyntaxError,
-    RecursionError,
-)
+_FLAWS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, ImportError, SyntaxError, RecursionError)
 
 _numbers = count(1)
 _texts: dict[str, str] = {}

@@ -90,10 +90,7 @@ def serve(
 
 
 def make_app(
-    pool: SandboxPool,
-    token: str = "",
-    endpoints: Mapping[str, Endpoint] = ENDPOINTS,
-    most: Limits | None = None,
+    pool: SandboxPool, token: str = "", endpoints: Mapping[str, Endpoint] = ENDPOINTS, most: Limits | None = None
 ) -> web.Application:
     """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
     service = _Service(pool, token, most or most_limits())

@@ -127,9 +127,7 @@ def _needed_by_own(tiles: Bool[Any, "batch blocks blocks"]) -> Bool[Any, "batch 
     return tiles.reshape(batch, blocks // WIDE, WIDE, blocks).any(axis=2)
 
 
-def _listed(
-    needed: Bool[Array, "batch own blocks"],
-) -> tuple[Int[Array, "batch own blocks"], Int[Array, "batch own"]]:
+def _listed(needed: Bool[Array, "batch own blocks"]) -> tuple[Int[Array, "batch own blocks"], Int[Array, "batch own"]]:
     """The numbers of the needed blocks, first of all, and how many they are."""
     order = jnp.argsort(~needed, axis=-1, stable=True).astype(jnp.int32)
     return order, jnp.sum(needed, axis=-1, dtype=jnp.int32)

@@ -79,12 +79,7 @@ def public(value: Any) -> Any:
 
 
 def model_card(
-    config: Config,
-    policy: str,
-    repos: Mapping[str, str],
-    step: int,
-    metrics: Sequence[Mapping[str, Any]],
-    licence: str,
+    config: Config, policy: str, repos: Mapping[str, str], step: int, metrics: Sequence[Mapping[str, Any]], licence: str
 ) -> str:
     """The card of a run's policy. repos: of every policy; metrics: the lines that were logged up to the step."""
     method, model = METHODS[config.method.name], config.models[policy]

@@ -40,11 +40,7 @@ def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_s
 
 
 def follow_report(
-    run_dirs: Sequence[Path],
-    out: Path | None = None,
-    *,
-    seconds: int = 10,
-    wait: Callable[[float], None] = time.sleep,
+    run_dirs: Sequence[Path], out: Path | None = None, *, seconds: int = 10, wait: Callable[[float], None] = time.sleep
 ) -> Path:
     """Rebuilds the page every `seconds` until interrupted (Ctrl-C), then once more without reloading."""
     try:
