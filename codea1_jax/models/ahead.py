@@ -56,7 +56,9 @@ class Program:
         return self.function.lower(*self.static, *self.arguments)
 
     def compile(self) -> None:
-        self.lower().compile()
+        lowered = self.lower()
+        return_freed_memory()  # of programs that ran
+        lowered.compile()
         return_freed_memory()  # of the compiler, hundreds of megabytes
 
 
@@ -68,12 +70,24 @@ class CompileAhead:
 
     def __init__(self) -> None:
         self._futures: dict[Program, Future[None]] = {}
+        self._later: list[Program] = []
 
-    def start(self, programs: Iterable[Program]) -> list[Program]:
-        """Begins to compile those that have not begun; returns all of them."""
-        begun = {program: _begin(program) for program in programs}
-        self._futures |= begun
-        return list(begun)
+    def start(self, programs: Iterable[Program], *, later: str | None = None) -> list[Program]:
+        """Begins to compile those that have not begun; returns all of them.
+
+        later: of this kind, which are not begun before they are asked for. A CPU that compiles does not sample
+        meanwhile, and both take memory: nothing that may not be needed is begun.
+        """
+        programs = list(programs)
+        self._later += [program for program in programs if program.kind == later]
+        self._futures |= {program: _begin(program) for program in programs if program.kind != later}
+        return programs
+
+    def ask(self, kind: str, shape: tuple[int, ...]) -> None:
+        """Begins to compile those of this kind and shape that were left for later."""
+        asked = [program for program in self._later if (program.kind, program.shape) == (kind, shape)]
+        self._later = [program for program in self._later if program not in asked]
+        self._futures |= {program: _begin(program) for program in asked}
 
     def wait(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> None:
         """Waits for those of this kind and shape, or of any. Raises what a compilation raises."""

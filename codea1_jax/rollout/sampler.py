@@ -100,6 +100,7 @@ class Sampler:
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
     samples: what samples are called where their number is reported.
+    ahead: whether all programs for decoding are compiled at once, rather than each when it is needed.
     counters: work done so far.
     """
 
@@ -113,6 +114,7 @@ class Sampler:
         capacity: Capacity,
         mesh: Mesh | None = None,
         samples: str = "samples",
+        ahead: bool = True,
     ) -> None:
         self.counters = Counters()
         self._samples = samples
@@ -124,7 +126,7 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._kinds: set[SamplingKind] = set()  # of which programs are compiled
-        self._ahead = CompileAhead()
+        self._ahead, self._later = CompileAhead(), None if ahead else "decode"
         self._to_decode_params = to_decode_params(model, self._mesh)
 
     def generate(
@@ -194,9 +196,8 @@ class Sampler:
             return []
         self._kinds.add(kind)
         model, mesh = self._model, self._mesh
-        return self._ahead.start(
-            sampling_programs(model, mesh, self._capacity, self._eos_ids, kind, params, by_row=by_row)
-        )
+        programs = sampling_programs(model, mesh, self._capacity, self._eos_ids, kind, params, by_row=by_row)
+        return self._ahead.start(programs, later=self._later)
 
     def compiling(self) -> Iterator[tuple[int, int]]:
         """Waits for these programs; yields how many are ready, and of how many."""
@@ -205,14 +206,15 @@ class Sampler:
     def start_block(self, rollout: Rollout, prefills: Sequence[PackedPrompts], controls: Controls) -> Any:
         schedule, params = rollout.schedule, rollout.params
         arguments = schedule.prompts(), schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
+        decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, rollout.kind, schedule.columns())
+        shape = len(arguments[1].token) // self._capacity.batch_shards, *decoder.columns
+        self._ahead.ask("decode", shape)
         if prefills:
             self._ahead.wait("prefill")
         for packed in prefills:
             self.counters.prefilled += int(np.count_nonzero(packed.segments))
             self.counters.prefill_places += packed.segments.size
             rollout.cache = prefill(self._model, self._mesh, params, rollout.cache, packed)
-        decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, rollout.kind, schedule.columns())
-        shape = len(arguments[1].token) // self._capacity.batch_shards, *decoder.columns
         self._ahead.wait("decode", shape)
         rollout.cache, running = self._decode(decoder, params, rollout.cache, *arguments)
         return running

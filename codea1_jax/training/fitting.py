@@ -25,7 +25,7 @@ LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
 # samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket. Where
-# that would not be enough of them, pages take what is usually needed.
+# that would not be enough of them, pages are for all at their longest.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 CGROUP = Path("/sys/fs/cgroup")
@@ -89,7 +89,9 @@ def fitting_capacity(
         rows //= 2
     while rows > LEAST_ROWS_ON_CPU and needed(rows, longest, response) > pages:
         rows //= 2
-    chosen = capacity(rows, max(least.pages, held, min(pages, needed(rows, *usual))))
+    if needed(rows, *usual) > held:
+        held = min(pages, needed(rows, longest, response))
+    chosen = capacity(rows, max(least.pages, held))
     return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))
 
 

@@ -26,8 +26,8 @@ SMALL = Capacity(
 BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4, 12), prefill_buckets=(8, 20, 40))
 
 
-def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0) -> Sampler:
-    return Sampler(model, eos_ids=eos_ids, pad_id=0, seed=seed, capacity=capacity)
+def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0, ahead=True) -> Sampler:
+    return Sampler(model, eos_ids=eos_ids, pad_id=0, seed=seed, capacity=capacity, ahead=ahead)
 
 
 def completions_of(results: Iterator) -> list:
@@ -232,9 +232,10 @@ def test_a_request_is_handed_out_before_the_others_are_done(model, params):
     assert [index for index, _ in results] == [1, 2, 3]
 
 
-def test_programs_are_compiled_once_in_threads_and_are_those_that_are_listed(model, params, requests, caplog):
-    model = model.clone(attention="xla")  # a model that no other test compiles
-    sampler = sampler_of(model, BUCKETS)
+@pytest.mark.parametrize(("ahead", "of_its_own"), [(True, {"attention": "xla"}), (False, {"remat": "full"})])
+def test_programs_are_compiled_once_in_threads_and_are_those_listed(ahead, of_its_own, model, params, requests, caplog):
+    model = model.clone(**of_its_own)  # a model that no other test compiles
+    sampler = sampler_of(model, BUCKETS, ahead=ahead)
     jax.config.update("jax_log_compiles", True)
     try:
         for temperature in (0.5, 1.0, 2.0):
@@ -248,7 +249,8 @@ def test_programs_are_compiled_once_in_threads_and_are_those_that_are_listed(mod
     listed = list(sampling_programs(model, one_device_mesh(), BUCKETS, NO_EOS, SamplingKind.PLAIN, params))
     assert {program.kind for program in listed} == set(names)
     for kind, name in names.items():
-        assert len(compiled[name]) == sum(program.kind == kind for program in listed), kind
+        number = sum(program.kind == kind for program in listed)
+        assert len(compiled[name]) == number or (kind == "decode" and not ahead and 0 < len(compiled[name]) < number)
         assert all(record.threadName.startswith("compile") for record in compiled[name])
 
 
