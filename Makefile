@@ -81,8 +81,9 @@ test-all: lint  ## and the long ones: an hour or more
 test-rows: .venv/dev
 	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data="$(DATA)"
 
-# A Qwen2.5-Coder in the directory MODEL next to TRUTH, which tests/support/make_qwen_truth.py writes.
+# Compares a Qwen2.5-Coder in the directory MODEL with TRUTH, which tests/support/make_qwen_truth.py writes.
 test-model: .venv/dev
+	$(if $(and $(MODEL),$(TRUTH)),,$(error usage: make test-model MODEL=DIR TRUTH=FILE))
 	QWEN_MODEL="$(MODEL)" QWEN_TRUTH="$(TRUTH)" $(BIN)/pytest -vv tests/models/test_qwen.py
 
 # Compiles phases of the GPU presets for GPUs that are not here; test-cuda-all does so for every architecture.

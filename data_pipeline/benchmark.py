@@ -5,7 +5,7 @@ its problems, as the paper's: nobody solves one that cannot be judged.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -96,8 +96,14 @@ class TaskResult:
 Checks = tuple[Problem, Sequence[str], Mapping[str, Future[Verdicts]]]
 
 
-def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
-    """Runs each solution, if any, against its own check. Raises SandboxError if the judge fails."""
+def make_benchmark(
+    problems: Sequence[Problem], judge: Judge, advance: Callable[[int, int, str], object] = lambda *_: None
+) -> Benchmark:
+    """Runs each solution, if any, against its own check. Raises SandboxError if the judge fails.
+
+    advance: is given how many are done, of how many, of what.
+    """
+    advance(0, len(problems), "references checked")
     tests: dict[Problem, tuple[Test, ...] | None] = {}
     missing, unsound = [], []
     for problem in problems:
@@ -108,7 +114,8 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
     solved = [problem for problem in tests if problem.solution]
     checks = {problem: submit_program(judge, problem, problem.solution, tests[problem], PATIENT) for problem in solved}
     limits: dict[Problem, Limits] = {}
-    for problem, own in tests.items():
+    for done, (problem, own) in enumerate(tests.items()):
+        advance(done, len(problems), "references checked")
         if own == ():
             unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
             continue

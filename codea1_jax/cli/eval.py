@@ -135,8 +135,7 @@ def _code(options: argparse.Namespace) -> int:
     evaluation = Evaluation(options, "code")
     coder = evaluation.player("code", read_programs)
     with evaluation.judging("problems") as (judge, progress):
-        progress(0, len(evaluation.problems), "references checked")
-        benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
+        benchmark = make_benchmark(evaluation.problems, judge, progress).within(options.limits)
         results = evaluate_code(benchmark, coder, options.n, judge, evaluation.journal, progress)
     return evaluation.report(results)
 
@@ -182,8 +181,7 @@ def _collaboration(options: argparse.Namespace) -> int:
     coder = evaluation.player("code", read_programs)
     tester = evaluation.player("test", read_tests, "test_")
     with evaluation.judging("problems") as (judge, progress):
-        progress(0, len(evaluation.problems), "references checked")
-        benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
+        benchmark = make_benchmark(evaluation.problems, judge, progress).within(options.limits)
         results = evaluate_collaboration(benchmark, coder, tester, options.n, judge, evaluation.journal, progress)
     return evaluation.report(results)
 

@@ -70,24 +70,21 @@ class CompileAhead:
 
     def __init__(self) -> None:
         self._futures: dict[Program, Future[None]] = {}
-        self._later: list[Program] = []
+        self._deferred: dict[tuple[Kind, tuple[int, ...]], list[Program]] = {}
 
-    def start(self, programs: Iterable[Program], *, later: str | None = None) -> list[Program]:
-        """Begins to compile those that have not begun; returns all of them.
-
-        later: of this kind, which are not begun before they are asked for. A CPU that compiles does not sample
-        meanwhile, and both take memory: nothing that may not be needed is begun.
-        """
+    def start(self, programs: Iterable[Program], *, defer: Kind | None = None) -> list[Program]:
+        """Begins to compile those that have not begun; returns all of them. defer: a kind that waits for `begin`."""
         programs = list(programs)
-        self._later += [program for program in programs if program.kind == later]
-        self._futures |= {program: _begin(program) for program in programs if program.kind != later}
+        for program in programs:
+            if program.kind == defer:
+                self._deferred.setdefault((program.kind, program.shape), []).append(program)
+            else:
+                self._futures[program] = _begin(program)
         return programs
 
-    def ask(self, kind: str, shape: tuple[int, ...]) -> None:
-        """Begins to compile those of this kind and shape that were left for later."""
-        asked = [program for program in self._later if (program.kind, program.shape) == (kind, shape)]
-        self._later = [program for program in self._later if program not in asked]
-        self._futures |= {program: _begin(program) for program in asked}
+    def begin(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Begins to compile those of this kind and shape that were deferred."""
+        self.start(self._deferred.pop((kind, shape), []))
 
     def wait(self, kind: str | None = None, shape: tuple[int, ...] | None = None) -> None:
         """Waits for those of this kind and shape, or of any. Raises what a compilation raises."""

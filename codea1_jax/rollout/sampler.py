@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from codea1_jax.common.activity import report
-from codea1_jax.models.ahead import CompileAhead, Program
+from codea1_jax.models.ahead import CompileAhead, Kind, Program
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
@@ -100,7 +100,7 @@ class Sampler:
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
     samples: what samples are called where their number is reported.
-    ahead: whether all programs for decoding are compiled at once, rather than each when it is needed.
+    ahead: whether all programs for decoding are compiled up front, rather than each when it is first needed.
     counters: work done so far.
     """
 
@@ -126,7 +126,8 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._kinds: set[SamplingKind] = set()  # of which programs are compiled
-        self._ahead, self._later = CompileAhead(), None if ahead else "decode"
+        self._ahead = CompileAhead()
+        self._defer: Kind | None = None if ahead else "decode"
         self._to_decode_params = to_decode_params(model, self._mesh)
 
     def generate(
@@ -197,7 +198,7 @@ class Sampler:
         self._kinds.add(kind)
         model, mesh = self._model, self._mesh
         programs = sampling_programs(model, mesh, self._capacity, self._eos_ids, kind, params, by_row=by_row)
-        return self._ahead.start(programs, later=self._later)
+        return self._ahead.start(programs, defer=self._defer)
 
     def compiling(self) -> Iterator[tuple[int, int]]:
         """Waits for these programs; yields how many are ready, and of how many."""
@@ -208,7 +209,7 @@ class Sampler:
         arguments = schedule.prompts(), schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
         decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, rollout.kind, schedule.columns())
         shape = len(arguments[1].token) // self._capacity.batch_shards, *decoder.columns
-        self._ahead.ask("decode", shape)
+        self._ahead.begin("decode", shape)
         if prefills:
             self._ahead.wait("prefill")
         for packed in prefills:

@@ -131,5 +131,6 @@ def _sample(
     free, copied = free_memory(mesh), mesh.devices.flat[0].platform == "cpu"
     capacity = fitting_capacity(model, mesh, requests, response, free, copied=copied)
     ends = {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
+    # On a CPU, compiling takes cores and memory from sampling: nothing is compiled that may not be needed.
     sampler = Sampler(model, **ends, seed=seed, capacity=capacity, mesh=mesh, samples="responses", ahead=not copied)
     yield from sampler.generate(params, requests, replace(sampling, max_new_tokens=response))

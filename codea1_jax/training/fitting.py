@@ -20,13 +20,17 @@ from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
 ROWS_ON_CPU = 32  # with 64, a step takes about three times as long
-ENOUGH_ON_CPU = 16  # with 4 after prompts of 2,500 tokens, half as many tokens a second
+ENOUGH_ON_CPU = 16  # where prompts have 2,500 tokens, 4 rows gave half as many tokens a second
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
+SHARE_ON_CPU = 0.25  # of it, at most, for pages beyond those that follow
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
 # samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket. Where
-# that would not be enough of them, pages are for all at their longest.
+# that would not be enough of them, more pages are taken, up to those of every row at its longest.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
+HALVED_ON_CPU = (
+    1024  # tokens of a prompt bucket, above which copying what is empty takes longer than to compile for less
+)
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -84,15 +88,15 @@ def fitting_capacity(
         return resident.slots * pages_of(prompt, block) + resident.rows * pages_of(response, block)
 
     usual = sum(len(request.prompt) for request in requests) // len(requests), least.response_buckets[0]
-    rows = ROWS_ON_CPU
-    while rows > ENOUGH_ON_CPU and needed(rows, *usual) > held:
-        rows //= 2
+    rows = ROWS_ON_CPU if needed(ROWS_ON_CPU, *usual) <= held else ENOUGH_ON_CPU
     while rows > LEAST_ROWS_ON_CPU and needed(rows, longest, response) > pages:
         rows //= 2
     if needed(rows, *usual) > held:
-        held = min(pages, needed(rows, longest, response))
+        held = max(held, min(int(SHARE_ON_CPU * free) // page, needed(rows, longest, response)))
     chosen = capacity(rows, max(least.pages, held))
-    return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows))
+    halves = {-(-bucket // 32) * 16 for bucket in chosen.prompt_buckets if bucket > HALVED_ON_CPU}
+    of_prompts = tuple(sorted({*chosen.prompt_buckets, *halves}))
+    return replace(chosen, rows=max(LEAST_ROWS_ON_CPU, chosen.rows), prompt_buckets=of_prompts)
 
 
 def free_memory(mesh: Mesh) -> int:

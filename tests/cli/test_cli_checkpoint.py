@@ -54,8 +54,3 @@ def test_a_place_without_checkpoints_is_one_line(place, line, capsys, tmp_path, 
     monkeypatch.chdir(tmp_path)
     assert cli.main(["checkpoint", "ls", place]) == 2
     assert capsys.readouterr().err == f"codea1: {place}: {line}\n"
-
-
-def test_a_step_that_was_not_saved_is_one_line(run_path, capsys):
-    assert cli.main(["checkpoint", "show", str(run_path), "--step", "3"]) == 2
-    assert "has no step 3; it has [2, 4]" in capsys.readouterr().err

@@ -8,10 +8,9 @@ import pytest
 from tiny_run import ROOT
 
 from codea1_jax.cli import main
-from codea1_jax.cli.data import OUT
 from codea1_jax.config import Config
 from codea1_jax.config import load as load_config
-from data_pipeline import load, storage
+from data_pipeline import load
 
 GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
 LINES = [
@@ -178,10 +177,6 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
     monkeypatch.chdir(tmp_path)
     assert main(["data", "prepare", *arguments, "--out", "out"]) == 2
     assert reason in capsys.readouterr().err
-
-
-def test_datasets_are_prepared_where_runs_look_for_them():
-    assert OUT == storage.PREPARED
 
 
 def test_problems_without_a_solution_are_to_evaluate_on_and_no_fault(tmp_path, capsys):

@@ -59,7 +59,7 @@ def test_greedy_completions_and_their_log_probabilities_equal_those_of_transform
     model, params = model_and_params
     truths = TRUTH["completions"]
     assert len(truths) > 5
-    longest = len(truths[0]["completion"])
+    longest = max(len(truth["completion"]) for truth in truths)
     capacity = for_slots(len(truths), 1, (64,), (16,), block=8, prefill_tokens=128)
     sampler = Sampler(model, eos_ids=load_tokenizer(directory).eos_ids, pad_id=0, seed=0, capacity=capacity)
     requests = [Request(tuple(truth["prompt"]), (place,), 1) for place, truth in enumerate(truths)]
@@ -67,7 +67,7 @@ def test_greedy_completions_and_their_log_probabilities_equal_those_of_transform
     for place, truth in enumerate(truths):
         (completion,) = results[place]
         assert list(completion.tokens) == truth["completion"]
-        np.testing.assert_allclose(completion.logprobs, truth["logprobs"][-longest:], atol=1e-4)
+        np.testing.assert_allclose(completion.logprobs, truth["logprobs"][-len(truth["completion"]) :], atol=1e-4)
 
 
 def test_the_learner_finds_the_log_probabilities_that_transformers_finds(model_and_params):
@@ -81,10 +81,10 @@ def test_the_learner_finds_the_log_probabilities_that_transformers_finds(model_a
         return token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=32)[0]
 
     rows = [truth["prompt"] + truth["completion"] for truth in TRUTH["completions"]]
-    tokens = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    tokens, segments = np.zeros((2, len(rows), max(map(len, rows))), np.int32)
     for row, ids in enumerate(rows):
-        tokens[row, : len(ids)] = ids
-    found = logprobs(model, params, tokens, (tokens > 0).astype(np.int32))
+        tokens[row, : len(ids)], segments[row, : len(ids)] = ids, 1
+    found = logprobs(model, params, tokens, segments)
     for row, truth in enumerate(TRUTH["completions"]):
         np.testing.assert_allclose(found[row, : len(rows[row]) - 1], truth["logprobs"], atol=1e-4)
 

@@ -47,29 +47,35 @@ def make_texts(number: int) -> list[str]:
     return texts
 
 
-def complete(model, prompt: list[int]) -> dict | None:
-    """The greedy completion of a prompt, and the log-probability of each token of both but the first."""
-    inputs = torch.tensor([prompt])
-    out = model.generate(inputs, attention_mask=torch.ones_like(inputs), do_sample=False, max_new_tokens=NEW_TOKENS)
-    with torch.no_grad():
-        logits = model(input_ids=out).logits[0, :-1]
-    best = logits[len(prompt) - 1 :].topk(2).values
-    if (best[:, 0] - best[:, 1]).min() < 1e-3:
+def complete(model, prompt: list[int], ends: set[int]) -> dict | None:
+    """The greedy completion of a prompt, and the log-probability of each token of both but the first.
+
+    Not by `generate`, which also penalizes repetition where a model's generation_config.json says so.
+    """
+    tokens, margins = list(prompt), []
+    while len(tokens) < len(prompt) + NEW_TOKENS and (not margins or tokens[-1] not in ends):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([tokens])).logits[0]
+        best = logits[-1].topk(2)
+        margins.append(best.values[0] - best.values[1])
+        tokens.append(int(best.indices[0]))
+    if min(margins) < 1e-3:
         return None
-    logprobs = torch.log_softmax(logits, -1).gather(-1, out[0, 1:, None])[:, 0]
+    logprobs = torch.log_softmax(logits, -1).gather(-1, torch.tensor(tokens[1:])[:, None])[:, 0]
     rounded = [round(number, 6) for number in logprobs.tolist()]
-    return {"prompt": prompt, "completion": out[0, len(prompt) :].tolist(), "logprobs": rounded}
+    return {"prompt": prompt, "completion": tokens[len(prompt) :], "logprobs": rounded}
 
 
 def write_truth(directory: Path, out: Path, texts: list[str]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
     prompts = [tokenizer.apply_chat_template(m, add_generation_prompt=True, return_dict=False) for m in MESSAGES]
+    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
     ids = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     truth = {
         "texts": list(zip(texts, ids, strict=True)),
         "conversations": list(zip(MESSAGES, prompts, strict=True)),
-        "completions": [done for prompt in prompts if (done := complete(model, prompt))],
+        "completions": [done for prompt in prompts if (done := complete(model, prompt, ends))],
     }
     out.write_text(json.dumps(truth, ensure_ascii=False).replace("], [", "],\n[") + "\n")
 

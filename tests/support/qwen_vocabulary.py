@@ -1,6 +1,7 @@
 """Qwen2.5's tokenizer, made from its merges by transformers' own class, and a cut of Qwen2.5-Coder-0.5B with it.
 
-The merges are Qwen's, under the Apache License 2.0, in the order of the ranks in the package dashscope 2.0.2.
+The merges are Qwen's, under the Apache License 2.0, as this file derived them from the ranks in the package dashscope
+2.0.2 (resources/qwen.tiktoken) in commit f14b8d6e.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from codea1_jax.models.tokenizer import Tokenizer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen"
 LETTERS = tuple(bytes_to_unicode().values())  # every byte as merges write it, in the order of ids
-# The special tokens follow the merged ones in this order. A conversation uses the second and the third; a response ends
-# with the third, or the first.
+# The special tokens follow the merged ones in this order, and then others, which texts may contain. A conversation uses
+# the second and the third; a response ends with the third, or the first.
 SPECIAL = (
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>"),
     *("<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>"),
-    *("<|image_pad|>", "<|video_pad|>", "<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>"),
-    *("<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
+    *("<|image_pad|>", "<|video_pad|>"),
+)
+ADDED = (
+    *("<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
+    *("<|repo_name|>", "<|file_sep|>"),
 )
 SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 CHAT_TEMPLATE = (
@@ -52,7 +56,8 @@ def make_tokenizer(merges: Sequence[tuple[str, str]]) -> Tokenizer:
     tokens = (*LETTERS, *(left + right for left, right in merges))
     ids = {token: i for i, token in enumerate(tokens)}
     hf = Qwen2Tokenizer(ids, list(merges), unk_token=None, eos_token=None, pad_token=None)
-    hf.add_tokens([AddedToken(token, special="tool" not in token, normalized=False) for token in SPECIAL])
+    hf.add_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    hf.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
     hf.eos_token, hf.pad_token, hf.chat_template = SPECIAL[2], SPECIAL[0], CHAT_TEMPLATE
     return Tokenizer(hf, (len(tokens) + 2, len(tokens)), len(tokens))
 

@@ -111,8 +111,10 @@ def test_on_a_cpu_more_samples_are_drawn_at_once_where_they_share_a_prompt(direc
     given = pretrained_policy(directory).model, one_device_mesh()
     prompts = ((5,) * 100_000, 1), ((5,) * 100_000, 8), ((5,) * 1_000_000, 1)
     asked = [[Request(prompt, (i,), samples) for i in range(50)] for prompt, samples in prompts]
-    rows = [fitting_capacity(*given, requests, 8, 16 << 30, copied=True).rows for requests in asked]
-    assert rows == [16, 32, 16]  # of 256 MiB, the short ones take 12.8 MB each: copies count too; 16 may take more
+    made = [fitting_capacity(*given, requests, 8, 16 << 30, copied=True) for requests in asked]
+    assert [each.rows for each in made] == [16, 32, 16]  # of 256 MiB, the short ones take 12.8 MB each, with copies
+    assert made[2].pages > 16 * 1_000_000 // 8  # 16 take more where it is there
+    assert 500_000 in made[2].prompt_buckets
 
 
 def test_an_evaluation_with_little_memory_draws_the_same_and_with_none_says_what_it_needs(directory, monkeypatch):

@@ -132,7 +132,7 @@ def test_the_licence_is_what_the_base_models_card_states(tmp_path):
     assert hub.licence_of(str(tmp_path)) is None
     (tmp_path / "README.md").write_text("---\nlicense: llama3\n---\n# A base\n")
     assert hub.licence_of(str(tmp_path)) == "llama3"
-    no_list = ("license: [mit", "- mit", "license: [mit, gemma]", "license: !!python/name:os.getcwd")
-    for odd in (*no_list, "[" * 9_999, "\0"):
+    malformed = ("license: [mit", "- mit", "license: [mit, gemma]", "license: !!python/name:os.getcwd")
+    for odd in (*malformed, "[" * 9_999, "\0"):
         (tmp_path / "README.md").write_text(f"---\n{odd}\n---\n")
         assert hub.licence_of(str(tmp_path)) is None
