@@ -20,17 +20,14 @@ from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
 ROWS_ON_CPU = 32  # with 64, a step takes about three times as long
-ENOUGH_ON_CPU = 16  # where prompts have 2,500 tokens, 4 rows gave half as many tokens a second
 LEAST_ROWS_ON_CPU = 2  # for one alone, XLA makes float32 copies of all kernels
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
-SHARE_ON_CPU = 0.25  # of it, at most, for pages beyond those that follow
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
-# samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket. Where
-# that would not be enough of them, more pages are taken, up to those of every row at its longest.
+# samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
-HALVED_ON_CPU = (
-    1024  # tokens of a prompt bucket, above which copying what is empty takes longer than to compile for less
-)
+ENOUGH_ON_CPU = 16  # are decoded nonetheless: with prompts of 2,500 tokens, 4 gave half as many tokens a second
+SHARE_IF_LONG = 1 / 4  # of the free memory, at most, for pages and copies of that many
+HALVED_ON_CPU = 1024  # tokens: for prompts of larger buckets there is one of half the size, so that less is copied
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -56,7 +53,7 @@ def fitting_capacity(
 
     Kernels of accelerators read the pages themselves: those are as many as there is memory for, and where they run
     out, the youngest sample waits. Where pages are `copied` to be read, as on a CPU, fewer samples are decoded at once,
-    and pages take no more than a share of the parameters.
+    and pages take no more than a share of the parameters, unless prompts are long.
     Raises UserError if not even one sample fits.
     """
     block, samples = 8 if copied else 32, max(request.samples for request in requests)
@@ -92,7 +89,7 @@ def fitting_capacity(
     while rows > LEAST_ROWS_ON_CPU and needed(rows, longest, response) > pages:
         rows //= 2
     if needed(rows, *usual) > held:
-        held = max(held, min(int(SHARE_ON_CPU * free) // page, needed(rows, longest, response)))
+        held = max(held, min(int(SHARE_IF_LONG * free) // page, needed(rows, longest, response)))
     chosen = capacity(rows, max(least.pages, held))
     halves = {-(-bucket // 32) * 16 for bucket in chosen.prompt_buckets if bucket > HALVED_ON_CPU}
     of_prompts = tuple(sorted({*chosen.prompt_buckets, *halves}))
