@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codea1_jax.common.activity import report
 from codea1_jax.game.judging import book_tests, submit_calls
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
@@ -20,9 +21,15 @@ def with_mutants(problems: Sequence[Problem], judge: Judge, count: int, seed: in
     those of its share. Raises SandboxError if the judge fails.
     """
     bare = {i: problem for i, problem in enumerate(problems) if not problem.mutants and is_mine(i)}
-    found = gathered(
-        lambda: {i: _distinct(judge, p, sample_mutants(p.solution, _DRAWN * count, seed)) for i, p in bare.items()}
-    )
+
+    def find() -> dict[int, tuple[str, ...]]:
+        found = {}
+        for done, (i, problem) in enumerate(bare.items()):
+            report("judging mutants of", done, len(bare), "questions")
+            found[i] = _distinct(judge, problem, sample_mutants(problem.solution, _DRAWN * count, seed))
+        return found
+
+    found = gathered(find)
     return tuple(replace(p, mutants=found[i][:count]) if i in found else p for i, p in enumerate(problems))
 
 
