@@ -25,9 +25,9 @@ SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhi
 # On a CPU pages and their copies take this share of the parameters' bytes, or these bytes, if that is more, and as many
 # samples are decoded at once as usually need no more: with a mean prompt, and a response of the smallest bucket.
 SHARE_OF_MODEL, LEAST_ON_CPU = 1 / 3, 256 * 2**20
-ENOUGH_ON_CPU = 16  # are decoded nonetheless: with prompts of 2,500 tokens, 4 gave half as many tokens a second
-SHARE_IF_LONG = 1 / 4  # of the free memory, at most, for pages and copies of that many
-HALVED_ON_CPU = 1024  # tokens: for prompts of larger buckets there is one of half the size, so that less is copied
+ENOUGH_ON_CPU = 16  # rows that long prompts get even so: at 2,500 tokens, 4 gave half as many tokens a second
+SHARE_IF_LONG = 1 / 4  # of the free memory, at most, for the pages and copies of those rows
+HALVED_ON_CPU = 1024  # tokens: a prompt bucket above this is halved once, so that less is copied
 PREFILLED_ON_CPU = 1024  # tokens at once, which keep a CPU as busy as more
 CGROUP = Path("/sys/fs/cgroup")
 
