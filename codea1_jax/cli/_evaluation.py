@@ -141,7 +141,9 @@ def load_data(
     Raises UserError if there is none.
     """
     with blamed_on("--data"):
-        loaded = load(str(local_path(source)), difficulty or ())
+        path = local_path(source)
+        say(f"codea1: reading {source}")  # a benchmark's inputs take seconds
+        loaded = load(str(path), difficulty or ())
     days = (str(since or date.min), str(until or date.max))
     if since or until:
         chosen = tuple(p for p in loaded.problems if p.date and days[0] <= p.date <= days[1])

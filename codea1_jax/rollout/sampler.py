@@ -212,10 +212,14 @@ class Sampler:
         self._ahead.begin("decode", shape)
         if prefills:
             self._ahead.wait("prefill")
-        for packed in prefills:
-            self.counters.prefilled += int(np.count_nonzero(packed.segments))
+        lengths = [int(np.count_nonzero(packed.segments)) for packed in prefills]
+        for number, packed in enumerate(prefills):
+            if number:  # on a CPU, a cache of prompts takes minutes to fill
+                jax.block_until_ready(rollout.cache)
+                report("reading", sum(lengths[:number]), sum(lengths), "prompt tokens")
             self.counters.prefill_places += packed.segments.size
             rollout.cache = prefill(self._model, self._mesh, params, rollout.cache, packed)
+        self.counters.prefilled += sum(lengths)
         self._ahead.wait("decode", shape)
         rollout.cache, running = self._decode(decoder, params, rollout.cache, *arguments)
         return running

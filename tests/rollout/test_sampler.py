@@ -8,6 +8,7 @@ import pytest
 from capacities import for_slots
 from scipy.special import log_softmax
 
+from codea1_jax.common.activity import shown_by
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import flatten, output_table
@@ -18,7 +19,7 @@ from codea1_jax.rollout.programs import sampling_programs
 from codea1_jax.rollout.readers import Paged
 from codea1_jax.rollout.sampling import SamplingKind
 
-NO_EOS = (-1,)
+NO_EOS, ENDING = (-1,), (7, 8, 9, 10, 11, 12)
 READERS = [Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True), Paged(paged_gpu, interpret=True)]
 SMALL = Capacity(
     rows=6, slots=4, width=3, pages=40, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_buckets=(40,)
@@ -175,10 +176,9 @@ def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_end
 
 
 def test_goodput_is_the_share_of_computed_tokens_that_were_of_use(model, params):
-    capacity = for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=8)
-    sampler = sampler_of(model, capacity)
-    before = dataclasses.replace(sampler.counters)
+    sampler = sampler_of(model, for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=8))
     requests = [Request((5, 6, 7), (0,), 2, (1, 12)), Request((5,) * 7, (1,), 2, (4, 3))]
+    before = dataclasses.replace(sampler.counters)
     list(sampler.generate(params, requests, Sampling(12)))
     # Two rows: 12 steps for the first prompt, then 4 for the second. Prompts fill 2 and 6 of a bucket's 8 places.
     assert sampler.counters.since(before).goodput(2.0) == {
@@ -205,8 +205,7 @@ def blocks_of_a_queue(lengths, rows, block):
 @pytest.mark.parametrize("grouped", [False, True], ids=["many prompts", "many samples"])
 def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows, grouped):
     slots, width = (1, rows) if grouped else (rows, 1)
-    capacity = for_slots(slots, width, (8,), (12,), block=2, prefill_tokens=64)
-    sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
+    sampler = sampler_of(model, for_slots(slots, width, (8,), (12,), block=2, prefill_tokens=64), ENDING)
     requests = [Request((5, 6), (0,), 24)] if grouped else [Request((5, 6), (i,), 1) for i in range(24)]
     results = completions_of(sampler.generate(params, requests, Sampling(12)))
     lengths = [len(sample.tokens) for samples in results for sample in samples]
@@ -215,11 +214,16 @@ def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows,
     assert sampler.counters.drawn == sum(lengths)
 
 
+def test_prompts_are_counted_while_they_are_read(model, params):
+    sampler, seen = sampler_of(model, for_slots(3, 1, (8,), (12,), block=2, prefill_tokens=8)), []
+    with shown_by(lambda *reported: seen.append(reported[:3])):
+        list(sampler.generate(params, [Request((5,) * 7, (i,), 1) for i in range(3)], Sampling(2)))
+    assert [each for each in seen if each[0] == "reading"] == [("reading", 6, 18), ("reading", 12, 18)]
+
+
 def test_a_block_stops_when_every_row_has_ended(model, params):
-    capacity = for_slots(4, 1, (8,), (64,), block=64, prefill_tokens=64)
-    sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
-    requests = [Request((5, 6), (question,), 1) for question in range(4)]
-    results = completions_of(sampler.generate(params, requests, Sampling(60)))
+    sampler = sampler_of(model, for_slots(4, 1, (8,), (64,), block=64, prefill_tokens=64), ENDING)
+    results = completions_of(sampler.generate(params, [Request((5, 6), (i,), 1) for i in range(4)], Sampling(60)))
     assert sampler.counters.blocks == 1
     assert sampler.counters.steps == max(len(sample.tokens) for (sample,) in results) < 60
 
@@ -227,8 +231,7 @@ def test_a_block_stops_when_every_row_has_ended(model, params):
 def test_a_request_is_handed_out_before_the_others_are_done(model, params):
     sampler = sampler_of(model, dataclasses.replace(SMALL, slots=1))
     results = sampler.generate(params, [Request((5, 6), (i,), 2) for i in range(4)], Sampling(4))
-    assert next(results)[0] == 0
-    assert sampler.counters.blocks == 1
+    assert (next(results)[0], sampler.counters.blocks) == (0, 1)
     assert [index for index, _ in results] == [1, 2, 3]
 
 
