@@ -14,7 +14,7 @@ from codea1_jax.evals.collaboration import evaluate_collaboration
 from codea1_jax.evals.heldout import evaluate_tests, prepare
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.paper import evaluate_conversations, mutated_functions
-from codea1_jax.evals.samples import read_programs, read_tests
+from codea1_jax.evals.samples import RESPONSES_FILE, read_programs, read_tests
 from codea1_jax.evals.suites import write_dataset
 from codea1_jax.game.players import Player
 from codea1_jax.training.answers import suite_size
@@ -149,6 +149,7 @@ def _tests(options: argparse.Namespace) -> int:
     with evaluation.judging("functions") as (judge, progress):
         if options.protocol == "heldout":
             progress(0, len(problems))
+            evaluation.journal.rewrite(RESPONSES_FILE, ())  # it starts over
             results = _heldout(problems, tester, options.model, judge, evaluation.journal)
         else:
             mutated = mutated_functions(problems)
