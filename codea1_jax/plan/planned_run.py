@@ -61,7 +61,8 @@ class PlannedRun:
 
     @property
     def itemsize(self) -> int:
-        return 2 if self.settings.compute_dtype == "bfloat16" else 4
+        """Bytes of a number that is computed with. For a CPU, XLA widens bfloat16."""
+        return 2 if self.settings.compute_dtype == "bfloat16" and self.platform != "cpu" else 4
 
     @property
     def trained(self) -> int:
