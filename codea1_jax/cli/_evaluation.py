@@ -57,6 +57,7 @@ class Evaluation:
         for name, value in default._asdict().items():
             if getattr(options, name) is None:
                 setattr(options, name, value)
+        say(f"codea1: reading {options.data}")  # a benchmark's inputs take seconds
         loaded = self._loaded = load_data(options.data, *(getattr(options, name, None) for name in CHOSEN_BY))
         self.problems = loaded.problems
         self._config = _describe(options, kind)
@@ -141,9 +142,7 @@ def load_data(
     Raises UserError if there is none.
     """
     with blamed_on("--data"):
-        path = local_path(source)
-        say(f"codea1: reading {source}")  # a benchmark's inputs take seconds
-        loaded = load(str(path), difficulty or ())
+        loaded = load(str(local_path(source)), difficulty or ())
     days = (str(since or date.min), str(until or date.max))
     if since or until:
         chosen = tuple(p for p in loaded.problems if p.date and days[0] <= p.date <= days[1])
