@@ -61,8 +61,7 @@ class PlannedRun:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number that is computed with. For a CPU, XLA widens bfloat16."""
-        return 2 if self.settings.compute_dtype == "bfloat16" and self.platform != "cpu" else 4
+        return 2 if self.settings.compute_dtype == "bfloat16" else 4
 
     @property
     def trained(self) -> int:

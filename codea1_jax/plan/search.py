@@ -172,7 +172,7 @@ def learning_memory(run: PlannedRun) -> float:
 
 
 def host_memory(run: PlannedRun) -> float:
-    """Bytes that a run's process takes at most on a CPU."""
+    """Bytes that a run's process takes at most on a CPU, in float32: what XLA adds to widen bfloat16 is left out."""
     phases = []
     for load in sampling_loads(run.config):
         own, capacity = run.for_policy(load.policy), run.capacity(load)
