@@ -213,8 +213,9 @@ class Sampler:
         if prefills:
             self._ahead.wait("prefill")
         lengths = [int(np.count_nonzero(packed.segments)) for packed in prefills]
+        on_cpu = self._mesh.devices.flat[0].platform == "cpu"
         for number, packed in enumerate(prefills):
-            if number:  # on a CPU, a cache of prompts takes minutes to fill
+            if number and on_cpu:  # which takes minutes for them; others take in the next while they compute
                 jax.block_until_ready(rollout.cache)
                 report("reading", sum(lengths[:number]), sum(lengths), "prompt tokens")
             self.counters.prefill_places += packed.segments.size
